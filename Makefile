@@ -68,8 +68,8 @@ run-prod-like: deps chdb kafka ## Two gateways, three verifiers, two writers and
 	cargo build --release --locked --workspace --bins
 	@$(TARGET)/release/receipts-prod-like
 
-# Tests of formats, lists and contracts that need no server: those of `make check`. One call of cargo, because
-# another choice of packages has other features, and so builds the dependencies again.
+# Tests of formats, lists and contracts that need no server: those of `make check`. One call of
+# cargo, because another choice of packages has other features, and so builds dependencies again.
 CONTRACT_TESTS = documents format json judge vectors record embedded contract example logs_document metrics_document metrics_list
 
 .PHONY: check
@@ -93,6 +93,10 @@ test: deps chdb kafka python helm prometheus lint alerts page-check ## Everythin
 	RECEIPTS_DEMO_BIN=$(TARGET)/debug/receipts demo/interop.sh
 	RECEIPTS_DEMO_BIN=$(TARGET)/debug/receipts DEMO_EXIT=1 demo/run.sh
 	$(MAKE) page-test
+	scripts/sdk-python-check
+	scripts/sdk-typescript-check
+	scripts/clients-check $(TARGET)/debug/receipts
+	scripts/docs-check --bin $(TARGET)/debug README.md docs/tutorials/*.md docs/how-to/*.md
 	fuzz/run $(FUZZ_SECONDS)
 
 .PHONY: chart

@@ -5,8 +5,8 @@ use clap::{Parser, Subcommand};
 use crate::failure::{Answer, EXIT_CODES, Failure};
 use crate::{
     accounts, audit, canonicalize, check_signature, clients, completions, config, deliver, dev_token, domains, explain,
-    help_groups, idle, keygen, keys, man, migrate, new, operators, rejected, relay, repair, rewind, send, shards, sign, tail,
-    trigger, up, usage, verify, version,
+    help_groups, idle, keygen, keys, man, migrate, new, operators, rejected, relay, repair, rewind, send, shards, sign,
+    tail, trigger, up, usage, verify, version,
 };
 
 /// Signed usage receipts: make keys, sign, send, verify, and run the whole service

@@ -17,7 +17,14 @@ const GROUPS: &[(&str, &[&str])] = &[
     (
         "For AI operators, to make and send receipts",
         &[
-            "keygen", "new", "sign", "send", "relay", "deliver", "explain", "canonicalize",
+            "keygen",
+            "new",
+            "sign",
+            "send",
+            "relay",
+            "deliver",
+            "explain",
+            "canonicalize",
         ],
     ),
     (

@@ -3,8 +3,8 @@
 //! - [`command`]: the command line, and which command runs
 //! - offline, on files and standard input: [`keygen`], [`new`], [`sign`], [`verify`], [`explain`],
 //!   [`canonicalize`], [`check_signature`]
-//! - against a gateway: [`send`], [`trigger`], and [`relay`] for programs of this machine; against a
-//!   publisher's webhook: [`deliver`]; against the analytics API: [`tail`]
+//! - against a gateway: [`send`], [`trigger`], and [`relay`] for programs of this machine; against
+//!   a publisher's webhook: [`deliver`]; against the analytics API: [`tail`]
 //! - on a data directory: [`up`] (all services in one process), [`accounts`](mod@accounts),
 //!   [`keys`], [`dev_token`], [`clients`], [`operators`], [`audit`], [`repair`], [`rewind`],
 //!   [`rejected`] (list, show, replay), [`usage`](mod@usage) (check, rebuild), [`config`]

@@ -198,7 +198,11 @@ fn explain_shows_the_signed_bytes_and_each_check() {
 
 #[test]
 fn canonicalize_writes_a_line_for_each_line_and_names_the_line_of_a_fault() {
-    let ran = receipts(&["canonicalize", "--lines"], b"[1.0, 2]\n{\"b\":1e3,\"a\":\"\\u20ac\"}\n").expect(0);
+    let ran = receipts(
+        &["canonicalize", "--lines"],
+        b"[1.0, 2]\n{\"b\":1e3,\"a\":\"\\u20ac\"}\n",
+    )
+    .expect(0);
     assert_eq!(ran.stdout, "[1,2]\n{\"a\":\"€\",\"b\":1000}\n");
     let ran = receipts(&["canonicalize", "--lines"], b"[1]\n[2\n").expect(2);
     assert!(ran.stderr.contains("line 2"), "{}", ran.stderr);

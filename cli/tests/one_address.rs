@@ -90,10 +90,7 @@ fn one_address_serves_receipts_numbers_keys_and_pages() {
     let told = get(&url, "/", "").1;
     let named = links(&told);
     assert!(named.len() > 5, "{told}");
-    for path in named
-        .iter()
-        .filter(|link| link.starts_with('/'))
-    {
+    for path in named.iter().filter(|link| link.starts_with('/')) {
         let (head, _) = browse(&url, path);
         assert!(status(&head) < 400, "{path}: {head}");
     }

@@ -58,7 +58,7 @@ pub struct NewCommand {
     /// Hash of the content instead of the content: sha256: and 64 hexadecimal digits
     #[arg(long, value_name = "HASH")]
     content_hash: Option<String>,
-    /// ID of the publisher's entry [default: UUIDv5 of the URL without its fragment]
+    /// ID of the publisher's entry [default: UUIDv5 of the canonical URL]
     #[arg(long, value_name = "UUID")]
     entry_id: Option<Uuid>,
     /// Domain of the publisher [default: host of the URL]
@@ -160,7 +160,10 @@ impl NewCommand {
             receipt_id: self.receipt_id.unwrap_or_else(Uuid::now_v7),
             timestamp: rfc3339_ms(timestamp_ms),
             content: ContentMembers {
-                entry_id: self.entry_id.unwrap_or_else(|| unsigned::entry_id(&self.url)),
+                entry_id: match self.entry_id {
+                    Some(entry_id) => entry_id,
+                    None => unsigned::entry_id(&self.url)?,
+                },
                 url: self.url,
                 content_hash,
                 publisher,

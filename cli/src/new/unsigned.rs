@@ -169,11 +169,13 @@ pub(crate) fn host_of(url: &str) -> Result<String, Failure> {
     Ok(host.to_owned())
 }
 
-/// The ID of content that the publisher doesn't list: UUIDv5 of the URL without its fragment (RFC
+/// The ID of content that the publisher doesn't list: the UUIDv5 of the URL's canonical form (RFC
 /// 9562, section 5.5).
-pub(crate) fn entry_id(url: &str) -> Uuid {
-    let page = url.split('#').next().unwrap_or(url);
-    Uuid::new_v5(&Uuid::NAMESPACE_URL, page.as_bytes())
+///
+/// # Errors
+/// The URL has no canonical form.
+pub(crate) fn entry_id(url: &str) -> Result<Uuid, Failure> {
+    receipt::entry_id_of(url).map_err(|error| Failure::Input(format!("{url}: {error}")))
 }
 
 /// An ID for a client that has none yet, the same for each of its receipts.
@@ -190,9 +192,17 @@ mod tests {
     fn an_entry_id_is_the_documented_one() {
         // docs/receipt-format.md and examples/ have this URL and ID.
         let id = "69f09ffd-d89e-5092-b485-1da5d197cce5";
-        assert_eq!(entry_id("https://news.example/2026/11/lead").to_string(), id);
-        assert_eq!(entry_id("https://news.example/2026/11/lead#top").to_string(), id);
-        assert_ne!(entry_id("https://news.example/2026/11/lead?page=2").to_string(), id);
+        assert_eq!(entry_id("https://news.example/2026/11/lead").unwrap().to_string(), id);
+        assert_eq!(
+            entry_id("https://news.example/2026/11/lead#top").unwrap().to_string(),
+            id
+        );
+        assert_ne!(
+            entry_id("https://news.example/2026/11/lead?page=2")
+                .unwrap()
+                .to_string(),
+            id
+        );
     }
 
     #[test]

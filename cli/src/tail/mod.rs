@@ -42,7 +42,7 @@ Examples:
   export RECEIPTS_API_KEY=$(receipts keys create --domain news.example --json |
     jq -r .apiKey)
   receipts tail
-  receipts tail --url http://127.0.0.1:8081 --domain news.example
+  receipts tail --url http://127.0.0.1:8080 --domain news.example
   receipts tail --count 100 | jq -r .receipt.clientName | sort | uniq -c
 
 Exit codes:

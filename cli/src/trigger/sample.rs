@@ -115,13 +115,13 @@ impl Sample {
     /// # Errors
     /// The key can't sign.
     pub(super) fn requests(self, sender: &SampleSender<'_>) -> Result<Vec<SampleRequest>, Failure> {
-        let first = sender.unsigned();
+        let first = sender.unsigned()?;
         let signed = sender.sign(&first)?;
         Ok(match self {
             Self::Receipt => vec![sender.one(first.receipt_id, signed)?],
             Self::Batch => {
                 let others: Result<Vec<Value>, Failure> =
-                    (1..sender.count).map(|_| sender.sign(&sender.unsigned())).collect();
+                    (1..sender.count).map(|_| sender.sign(&sender.unsigned()?)).collect();
                 let receipts = [vec![signed], others?].concat();
                 vec![sender.batch(first.receipt_id, &receipts)?]
             }
@@ -140,7 +140,7 @@ impl Sample {
             }
             Self::BadSignature => vec![sender.one(first.receipt_id, changed(signed))?],
             Self::BadReceiptInBatch => {
-                let good = sender.sign(&sender.unsigned())?;
+                let good = sender.sign(&sender.unsigned()?)?;
                 vec![sender.batch(first.receipt_id, &[good, changed(signed)])?]
             }
             Self::BadBatchSignature => {
@@ -186,17 +186,17 @@ fn changed(mut signed: Value) -> Value {
 }
 
 impl SampleSender<'_> {
-    fn unsigned(&self) -> UnsignedReceipt {
+    fn unsigned(&self) -> Result<UnsignedReceipt, Failure> {
         let mut random = rand::rng();
         let page = PAGES.choose(&mut random).copied().unwrap_or("lead");
         let (purpose, context) = USES.choose(&mut random).copied().unwrap_or(("training", "sample"));
         let url = format!("https://{}/{page}", self.publisher);
         let (name, organization) = ("receipts trigger", "Sample");
-        UnsignedReceipt {
+        Ok(UnsignedReceipt {
             receipt_id: Uuid::now_v7(),
             timestamp: rfc3339_ms(now_ms()),
             content: ContentMembers {
-                entry_id: unsigned::entry_id(&url),
+                entry_id: unsigned::entry_id(&url)?,
                 content_hash: format!("sha256:{}", hex::encode(Sha256::digest(&url))),
                 url,
                 publisher: self.publisher.to_owned(),
@@ -215,7 +215,7 @@ impl SampleSender<'_> {
                 ..UsageMembers::default()
             },
             ..UnsignedReceipt::default()
-        }
+        })
     }
 
     fn sign(&self, receipt: &UnsignedReceipt) -> Result<Value, Failure> {

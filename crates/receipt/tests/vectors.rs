@@ -26,8 +26,8 @@ fn key(name: &str) -> SigningKey {
     SigningKey::from_pkcs8_pem(&std::fs::read_to_string(vectors().join(format!("keys/{name}.pem"))).unwrap()).unwrap()
 }
 
-/// Signs with a key of the vectors. ECDSA signatures are RFC 6979's, which are the same in each run;
-/// those of [`SigningKey`] aren't.
+/// Signs with a key of the vectors. ECDSA signatures are RFC 6979's, which are the same in each
+/// run; those of [`SigningKey`] aren't.
 fn sign(algorithm: &str, message: &[u8]) -> Vec<u8> {
     if algorithm != "ecdsa-p256" {
         return key(algorithm).sign(message).unwrap();

@@ -173,7 +173,10 @@ impl Use {
             receipt_id: self.receipt_id.clone().unwrap_or_else(|| Uuid::now_v7().to_string()),
             timestamp: self.timestamp()?,
             content: ContentDraft {
-                entry_id: self.entry_id.clone().unwrap_or_else(|| entry_id(&self.url).to_string()),
+                entry_id: match &self.entry_id {
+                    Some(entry_id) => entry_id.clone(),
+                    None => entry_id(&self.url)?.to_string(),
+                },
                 url: &self.url,
                 content_hash: self.hash()?,
                 publisher: match &self.publisher {
@@ -219,11 +222,13 @@ impl Use {
     }
 }
 
-/// Returns the entry ID of content that the publisher doesn't list.
-#[must_use]
-pub fn entry_id(url: &str) -> Uuid {
-    let without_fragment = url.split('#').next().unwrap_or_default();
-    Uuid::new_v5(&Uuid::NAMESPACE_URL, without_fragment.as_bytes())
+/// Returns the entry ID of content that the publisher doesn't list: the UUIDv5 of its canonical
+/// URL.
+///
+/// # Errors
+/// The URL has no canonical form.
+fn entry_id(url: &str) -> Result<Uuid, UseError> {
+    receipt::entry_id_of(url).map_err(|error| UseError::one("url", "invalid_url", error.to_string()))
 }
 
 fn host(url: &str) -> Result<String, UseError> {
@@ -253,13 +258,7 @@ mod tests {
         let vectors: Vec<EntryVector> = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
         assert!(!vectors.is_empty());
         for vector in vectors {
-            assert_eq!(entry_id(&vector.url), vector.entry_id, "{}", vector.url);
-            assert_eq!(
-                entry_id(&format!("{}#part", vector.url)),
-                vector.entry_id,
-                "{}",
-                vector.url
-            );
+            assert_eq!(entry_id(&vector.url).unwrap(), vector.entry_id, "{}", vector.url);
         }
     }
 

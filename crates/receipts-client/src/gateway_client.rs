@@ -141,7 +141,11 @@ fn is_queued(body: &[u8]) -> bool {
 ///
 /// # Errors
 /// `url` isn't an http or https URL, or `ca_file` can't be used.
-pub fn connector(url: &str, connect_wait: Duration, ca_file: Option<&Path>) -> Result<StreamConnector, GatewayUrlError> {
+pub fn connector(
+    url: &str,
+    connect_wait: Duration,
+    ca_file: Option<&Path>,
+) -> Result<StreamConnector, GatewayUrlError> {
     let wrong = |reason: &str| GatewayUrlError::Url {
         url: url.to_owned(),
         reason: reason.to_owned(),

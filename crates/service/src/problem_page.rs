@@ -309,7 +309,8 @@ mod tests {
     async fn every_type_has_a_page_with_meaning_and_remedy() {
         let pages = ProblemPages::new(common());
         for kind in Kind::ALL {
-            let response = pages.response(kind.type_uri()).expect(kind.code());
+            let response = pages.response(kind.type_uri());
+            let response = response.unwrap_or_else(|| panic!("{} has no page", kind.code()));
             assert_eq!(response.headers()["content-type"], "text/html; charset=utf-8");
             let page = response.into_body().collect().await.unwrap().to_bytes();
             let page = String::from_utf8(page.to_vec()).unwrap();

@@ -12,8 +12,17 @@ from typing import Any
 
 import pytest
 
-from receipts_client import CanonicalError, PemSigner, Use, Webhook, WebhookError, canonicalize
+from receipts_client import (
+    CanonicalError,
+    PemSigner,
+    Use,
+    UseError,
+    Webhook,
+    WebhookError,
+    canonicalize,
+)
 from receipts_client.canonical import parse
+from receipts_client.canonical_url import canonical_url, entry_id_of
 from receipts_client.signers import verify
 
 VECTORS = Path(__file__).resolve().parents[3] / "conformance" / "vectors"
@@ -74,10 +83,20 @@ def test_payload_hash(vector: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("vector", vectors("entries"), ids=lambda vector: vector["url"])
-def test_entry_id_of_a_url(vector: dict[str, str]) -> None:
-    for url in (vector["url"], vector["url"] + "#part"):
-        members = Use(url, "research", "a", content="b").members()
-        assert members["content"]["entryId"] == vector["entryId"]
+def test_canonical_url_and_entry_id(vector: dict[str, str]) -> None:
+    assert canonical_url(vector["url"]) == vector["canonicalUrl"]
+    assert entry_id_of(vector["url"]) == vector["entryId"]
+
+
+@pytest.mark.parametrize("vector", vectors("refused-urls"), ids=lambda vector: vector["name"])
+def test_url_without_a_canonical_form_is_refused(vector: dict[str, str]) -> None:
+    with pytest.raises(UseError):
+        canonical_url(vector["url"])
+
+
+def test_use_takes_the_entry_id_of_its_url() -> None:
+    members = Use("https://News.example/2026/11/lead#a", "research", "a", content="b").members()
+    assert members["content"]["entryId"] == entry_id_of("https://news.example/2026/11/lead")
 
 
 @pytest.mark.parametrize("kind", ["ed25519", "rsa-2048", "ecdsa-p256"])

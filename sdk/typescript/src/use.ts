@@ -1,9 +1,10 @@
 import { backend } from "#crypto";
 
+import { entryIdOf } from "./canonical-url.js";
 import { UseError } from "./errors.js";
 import { hex } from "./hex.js";
 import type { Purpose, Receipt } from "./receipt.js";
-import { isUuid, newId, urlId } from "./uuid.js";
+import { isUuid, newId } from "./uuid.js";
 
 /** One use of a piece of content. */
 export interface Use {
@@ -18,7 +19,7 @@ export interface Use {
   readonly contentHash?: string | undefined;
   /** Domain of the publisher; the URL's host unless given. */
   readonly publisher?: string | undefined;
-  /** The publisher's entry; the UUIDv5 of the URL without its fragment unless given. */
+  /** The publisher's entry; the UUIDv5 of the URL's canonical form unless given. */
   readonly entryId?: string | undefined;
   /** A new UUIDv7 unless given. */
   readonly receiptId?: string | undefined;
@@ -61,9 +62,7 @@ export async function membersOf(use: Use): Promise<UseMembers> {
   const timestamp = timestampOf(use.timestamp);
   const content = {
     entryId:
-      use.entryId === undefined
-        ? await urlId(url.split("#", 1)[0]!)
-        : uuidOf("entryId", use.entryId),
+      use.entryId === undefined ? await entryIdOf(url) : uuidOf("entryId", use.entryId),
     url,
     contentHash: await hashOf(use),
     publisher: publisherOf(use.publisher, host),

@@ -5,6 +5,7 @@ import { test } from "node:test";
 import type { Use } from "receipts-client";
 import { UseError } from "receipts-client";
 
+import { canonicalUrl, entryIdOf } from "../dist/canonical-url.js";
 import { membersOf } from "../dist/use.js";
 import { newId } from "../dist/uuid.js";
 import { USE } from "./fixtures.js";
@@ -12,10 +13,24 @@ import { vectors } from "./vectors.js";
 
 const UUID7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
-test("an entry's ID is the UUIDv5 of the URL without its fragment", async () => {
-  for (const { url, entryId } of vectors<{ url: string; entryId: string }>("entries")) {
-    assert.equal((await membersOf({ ...USE, url })).content.entryId, entryId, url);
-    assert.equal((await membersOf({ ...USE, url: `${url}#a#b` })).content.entryId, entryId, url);
+interface EntryVector {
+  url: string;
+  canonicalUrl: string;
+  entryId: string;
+}
+
+test("an entry's ID is the UUIDv5 of the canonical URL", async () => {
+  for (const { url, canonicalUrl: canonical, entryId } of vectors<EntryVector>("entries")) {
+    assert.equal(canonicalUrl(url), canonical, url);
+    assert.equal(await entryIdOf(url), entryId, url);
+  }
+  const { content } = await membersOf({ ...USE, url: "https://News.example/2026/11/lead#a" });
+  assert.equal(content.entryId, await entryIdOf("https://news.example/2026/11/lead"));
+});
+
+test("a URL without a canonical form is refused", () => {
+  for (const { name, url } of vectors<{ name: string; url: string }>("refused-urls")) {
+    assert.throws(() => canonicalUrl(url), UseError, name);
   }
 });
 

@@ -194,7 +194,10 @@ mod tests {
             shape("INSERT INTO t FROM INFILE '/etc/passwd' FORMAT TSV"),
             Err(RefusedStatement::LocalFile)
         );
-        assert_eq!(shape("SELECT/**/1 INTO/**/OUTFILE '/x'"), Err(RefusedStatement::LocalFile));
+        assert_eq!(
+            shape("SELECT/**/1 INTO/**/OUTFILE '/x'"),
+            Err(RefusedStatement::LocalFile)
+        );
         assert_eq!(shape("SELECT 1; SELECT 2"), Err(RefusedStatement::Several));
         assert_eq!(shape("SELECT 1;;"), Err(RefusedStatement::Several));
         assert_eq!(shape("SELECT 1; -- done\n"), Ok(StatementShape::Query));

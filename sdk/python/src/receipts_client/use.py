@@ -12,6 +12,7 @@ from datetime import datetime, timezone
 from typing import Any
 from urllib.parse import urlsplit
 
+from .canonical_url import entry_id_of
 from .errors import UseError
 
 PURPOSES = ("training", "inference", "research")
@@ -40,8 +41,8 @@ class Use:
     words. Give ``content``, the bytes as received after any Content-Encoding was removed, or their
     ``content_hash`` (``sha256:`` and 64 hexadecimal digits).
 
-    ``publisher`` is the host of ``url`` unless given, ``entry_id`` the UUIDv5 of ``url`` without
-    its fragment (RFC 9562, section 5.5), ``receipt_id`` a new UUIDv7, and ``timestamp`` now.
+    ``publisher`` is the host of ``url`` unless given, ``entry_id`` the UUIDv5 of the canonical
+    form of ``url``, ``receipt_id`` a new UUIDv7, and ``timestamp`` now.
     """
 
     url: str
@@ -74,7 +75,7 @@ class Use:
             if value is not None:
                 usage[member] = text(name, value)
         url = text("url", self.url, _URL_BYTES_MAX)
-        entry_id = self.entry_id or str(uuid.uuid5(uuid.NAMESPACE_URL, url.partition("#")[0]))
+        entry_id = self.entry_id or entry_id_of(url)
         return {
             "version": "1.0.0",
             "receiptId": uuid_text("receipt_id", self.receipt_id) if self.receipt_id else new_id(),
