@@ -58,7 +58,7 @@ const REQUESTS_DRAIN: Duration = Duration::from_secs(2);
 /// Time for a connection to the gateway.
 const CONNECT_WAIT: Duration = Duration::from_secs(5);
 
-/// Sign, spool and send uses that programs of this machine report
+/// Sign, spool and send uses that local programs report
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Relay {

@@ -186,7 +186,7 @@ async fn look_up_many(app: &App, head: &Parts, body: Body, allowance: &mut Allow
     if urls.len() > app.config.lookup_urls_max {
         let detail = format!("{} URLs are given, at most {}", urls.len(), app.config.lookup_urls_max);
         let problem = Problem::new(Kind::InvalidBody, format!("{detail}: send them in parts"));
-        return Err(problem.fault("/urls", "too_many_urls", detail).into());
+        return Err(problem.fault("/urls", "too_many", detail).into());
     }
     let further = u32::try_from(urls.len().saturating_sub(1)).unwrap_or(u32::MAX);
     allowance.charge(further).await?;

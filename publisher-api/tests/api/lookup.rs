@@ -145,7 +145,7 @@ async fn bulks_are_bounded_and_faults_name_the_place() {
     let many = bulk(&stack, &of(4)).await.refused(400, "invalid_body");
     assert_eq!(
         (&many["errors"][0]["pointer"], &many["errors"][0]["code"]),
-        (&json!("/urls"), &json!("too_many_urls"))
+        (&json!("/urls"), &json!("too_many"))
     );
     let long = json!({"urls": [format!("https://example.com/{}", "a".repeat(300))]});
     bulk(&stack, &long).await.refused(413, "body_too_large");
