@@ -152,7 +152,7 @@ async fn bulks_are_bounded_and_faults_name_the_place() {
     for (body, pointer) in [
         (json!({"urls": ["https://example.com/", 7]}), "/urls/1"),
         (json!({"urls": "https://example.com/"}), "/urls"),
-        (json!({}), ""),
+        (json!({}), "/urls"),
         (json!(["https://example.com/"]), ""),
         (json!({"urls": [], "url": ""}), "/url"),
     ] {
