@@ -254,10 +254,13 @@ fn completions_and_man_pages_know_every_command() {
     let bash = receipts(&["completions", "bash"], b"").expect(0).stdout;
     // What bash offers behind `receipts tri`.
     let script = format!("{bash}\nCOMP_WORDS=(receipts tri) COMP_CWORD=1; _receipts receipts tri; echo \"$COMPREPLY\"");
-    let completed = Command::new("bash").args(["-c", &script]).output().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    // Longer than an argument may be.
+    let file = folder.path().join("completed.bash");
+    fs::write(&file, script).unwrap();
+    let completed = Command::new("bash").arg(&file).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&completed.stdout).trim(), "trigger");
 
-    let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("man1");
     receipts(&["man", "--out", out.to_str().unwrap()], b"").expect(0);
     let pages = fs::read_dir(&out).unwrap().count();

@@ -38,11 +38,12 @@ entryId, receiptId, timestamp, datasetId, modelId, queryId, sessionId, studyId, 
 Whoever may write to the socket signs as this client. SIGTERM or Ctrl-C drains for 5 seconds; the spool has the rest.
 
 Examples:
-  receipts relay --url https://receipts.example.com --key client.key --spool /var/lib/receipts-relay \\
-    --client-id 018f3f3c-7f2e-7cc0-8b6a-2f6d1c7e9a10 --client-name Atlas --client-version 3.1 \\
-    --organization 'Example Labs' --socket /run/receipts/relay.sock
-  curl --unix-socket /run/receipts/relay.sock http://relay/v1/uses --json \\
-    '{\"url\": \"https://news.example/lead\", \"purpose\": \"inference\", \"context\": \"an answer\", \"content\": \"text\"}'
+  receipts relay --url https://receipts.example.com --key client.key \\
+    --spool /var/lib/receipts-relay --socket /run/receipts/relay.sock \\
+    --client-id 018f3f3c-7f2e-7cc0-8b6a-2f6d1c7e9a10 \\
+    --client-name Atlas --client-version 3.1 --organization 'Example Labs'
+  curl --unix-socket /run/receipts/relay.sock http://relay/v1/uses \\
+    --json @use.json
   curl --unix-socket /run/receipts/relay.sock http://relay/v1/state
 
 Exit codes:
