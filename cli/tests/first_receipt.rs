@@ -296,7 +296,10 @@ fn tail_says_what_is_wrong_with_a_key_or_an_address() {
         (tail(&analytics, good, &["--tz", "Mars/Base"]), "--tz"),
         (tail(&analytics, &json!("a\nb"), &[]), "--api-key"),
         (tail(&gateway, good, &[]), "no analytics API"),
-        (tail("ftp://127.0.0.1", good, &[]), "must start with http:// or https://"),
+        (
+            tail("ftp://127.0.0.1", good, &[]),
+            "must start with http:// or https://",
+        ),
         (receipts(&["tail", "--url", &analytics], b""), "--api-key"),
     ] {
         let ran = ran.expect(2);

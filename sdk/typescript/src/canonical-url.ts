@@ -1,5 +1,5 @@
-// The canonical form of a URL, and the entry ID that is derived from it. docs/receipt-format.md, "The
-// canonical URL", defines both.
+// The canonical form of a URL, and the entry ID that is derived from it. docs/receipt-format.md
+// defines both.
 
 import { UseError } from "./errors.js";
 import { urlId } from "./uuid.js";
