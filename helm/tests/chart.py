@@ -306,7 +306,7 @@ def check_image_variables(chart):
     """A variable of an image is stronger than the chart's ConfigMap: each is set again, to what the configuration says."""
     text = (HELM_FOLDER.parent / "Dockerfile").read_text()
     assert "VOLUME" not in [line.split(" ")[0] for line in text.splitlines()], "a volume of the image's own hides a folder that nobody keeps"
-    set_by_images = set(re.findall(r"\b(RECEIPTS_\w+)=", text)) - {"RECEIPTS_CONFIG"}
+    set_by_images = set(re.findall(r"\b(RECEIPTS_(?!BUILD_)\w+)=", text)) - {"RECEIPTS_CONFIG"}
     config = {
         "data": {"dir": "/data"}, "telemetry": {"log_format": "text", "metrics_listen": "0.0.0.0:9091"}, "warehouse": {"library": "/data/libchdb.so"},
         "gateway": {"listen": "0.0.0.0:8443"},
