@@ -91,7 +91,7 @@ impl Log {
     }
 
     fn open_topic_to_look(
-        topic: Topic,
+        #[cfg_attr(not(feature = "kafka"), expect(unused_variables, reason = "a directory has one log"))] topic: Topic,
         kafka: &KafkaConfig,
         dir: &Path,
     ) -> Result<Arc<dyn LogInspector>, LogOpenError> {
