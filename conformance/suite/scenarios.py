@@ -417,11 +417,14 @@ def two_processes_share_a_spool_directory(world):
 @scenario
 def a_damaged_spool_file_doesnt_stop_the_others(world):
     """A file that was cut off or changed is put aside, and the others are delivered."""
-    gateway = world.gateway(default=Step(503))
-    adapter = world.adapter(gateway, spoolDir=world.spool, **FAST)
+    adapter = world.adapter(world.gateway(default=Step(503)), spoolDir=world.spool, **FAST)
     recorded, _ = adapter.record(uses(40))
     deadline = time.monotonic() + 20
-    while adapter.state()["spooledBatches"] + adapter.state()["inFlight"] // 10 < 4:
+    while True:
+        # One state: a batch is either spooled or in flight in it.
+        state = adapter.state()
+        if state["spooledBatches"] + state["inFlight"] // 10 >= 4:
+            break
         assert time.monotonic() < deadline, "the batches aren't in the spool"
         time.sleep(0.02)
     adapter.kill()
@@ -431,10 +434,10 @@ def a_damaged_spool_file_doesnt_stop_the_others(world):
     changed = bytearray(files[1].read_bytes())
     changed[len(changed) // 2] ^= 1
     files[1].write_bytes(changed)
-    gateway.default = Step()
-    before = len(gateway.arrivals)
+    # Another gateway: requests that were in flight at the kill may still arrive at the first one.
+    gateway = world.gateway()
     adapter = world.adapter(gateway, spoolDir=world.spool, **FAST)
     assert adapter.flush(60)
     assert not gateway.problems, gateway.problems
     assert len(gateway.acknowledged()) == 20, f"{len(gateway.acknowledged())} receipts arrived"
-    assert set(gateway.acknowledged()) <= set(recorded) and len(gateway.arrivals) == before + 2
+    assert set(gateway.acknowledged()) <= set(recorded) and len(gateway.arrivals) == 2
