@@ -28,8 +28,8 @@ const WAIT_S_MIN = 2;
 const WAIT_S_MAX = 60;
 
 /**
- * Asks whenever `question` (what is asked, as text) or `asOf` changes. What passes by itself is
- * asked again by itself.
+ * Sends a request whenever `question` (the request, as text) or `asOf` changes. A failure that
+ * passes by itself is followed by another try.
  */
 export function useAsk<T>(question: string, ask: (signal: AbortSignal) => Promise<T>): Asked<T> {
   const [state, setState] = useState<{ data: T | null; of: string; problem: Problem | null }>({

@@ -10,7 +10,7 @@
 //!
 //! | module | noun |
 //! |---|---|
-//! | `client`, `session`, `fetched` | requests and answers: single ones, and many to one host over one connection |
+//! | `client`, `session`, `fetched` | requests and answers, single or many over one connection |
 //! | `resources` | what all requests of a client share |
 //! | `target` | a URL that may be asked |
 //! | `address` | which addresses are public |
