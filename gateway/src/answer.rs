@@ -161,7 +161,7 @@ pub(crate) fn malformed(error: FormatError, otherwise: Kind) -> Refusal {
     let first = error.faults.first();
     let kind = match first.map(|fault| (fault.code, fault.pointer.as_str())) {
         Some((FaultCode::ReceiptTooLarge | FaultCode::BatchTooLarge, "")) => Kind::BodyTooLarge,
-        Some((code, _)) if is_json_fault(code) => Kind::InvalidJson,
+        Some((code, _)) if code.is_of_json() => Kind::InvalidJson,
         _ => otherwise,
     };
     let mut detail = first.map(|fault| fault.detail.clone()).unwrap_or_default();
@@ -176,21 +176,6 @@ pub(crate) fn malformed(error: FormatError, otherwise: Kind) -> Refusal {
         problem = problem.fault(fault.pointer, fault.code.as_str(), fault.detail);
     }
     problem.into()
-}
-
-/// Whether the fault is one of JSON itself.
-fn is_json_fault(code: FaultCode) -> bool {
-    matches!(
-        code,
-        FaultCode::InvalidJson
-            | FaultCode::InvalidUtf8
-            | FaultCode::ByteOrderMark
-            | FaultCode::TrailingData
-            | FaultCode::DuplicateMember
-            | FaultCode::LoneSurrogate
-            | FaultCode::TooDeep
-            | FaultCode::NumberOutOfRange
-    )
 }
 
 #[cfg(test)]

@@ -118,9 +118,10 @@ codes! {
 }
 
 impl FaultCode {
-    /// Whether the fault lies in what a member holds, rather than in the JSON or its size.
-    pub(crate) const fn is_of_a_member(self) -> bool {
-        !matches!(
+    /// Whether the body isn't JSON, or isn't JSON that has one meaning (RFC 8259, RFC 7493).
+    #[must_use]
+    pub const fn is_of_json(self) -> bool {
+        matches!(
             self,
             Self::InvalidJson
                 | Self::InvalidUtf8
@@ -130,10 +131,16 @@ impl FaultCode {
                 | Self::LoneSurrogate
                 | Self::TooDeep
                 | Self::NumberOutOfRange
-                | Self::ReceiptTooLarge
-                | Self::BatchTooLarge
-                | Self::TooManyReceipts
         )
+    }
+
+    /// Whether the fault lies in what a member holds, rather than in the JSON or its size.
+    pub(crate) const fn is_of_a_member(self) -> bool {
+        !self.is_of_json()
+            && !matches!(
+                self,
+                Self::ReceiptTooLarge | Self::BatchTooLarge | Self::TooManyReceipts
+            )
     }
 }
 

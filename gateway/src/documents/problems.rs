@@ -15,14 +15,7 @@ pub(crate) fn all() -> Vec<ProblemPage> {
 
 fn of_fault(code: FaultCode) -> ProblemPage {
     let (kind, pointer) = match code {
-        FaultCode::InvalidJson
-        | FaultCode::InvalidUtf8
-        | FaultCode::ByteOrderMark
-        | FaultCode::TrailingData
-        | FaultCode::DuplicateMember
-        | FaultCode::LoneSurrogate
-        | FaultCode::TooDeep
-        | FaultCode::NumberOutOfRange => (Kind::InvalidJson, ""),
+        code if code.is_of_json() => (Kind::InvalidJson, ""),
         FaultCode::ReceiptTooLarge | FaultCode::BatchTooLarge => (Kind::BodyTooLarge, ""),
         FaultCode::EmptyBatchId => (Kind::InvalidBatch, "/batchId"),
         FaultCode::EmptyBatch | FaultCode::TooManyReceipts => (Kind::InvalidBatch, "/receipts"),
