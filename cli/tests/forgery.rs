@@ -211,6 +211,18 @@ fn squatting(world: &World, operator: &Sender, stranger: &Sender) {
         "{client}"
     );
     assert_eq!(client["name"], "Model");
+    // A replay would be rejected again.
+    let replay = [
+        "rejected",
+        "replay",
+        "--dry-run",
+        "--reason",
+        "client_id_reserved",
+        "--json",
+    ];
+    let replay = on(&world.data, &replay).expect(1).json();
+    assert_eq!(replay["appended"], 0);
+    assert_eq!(replay["stillRejected"], json!({"client_id_reserved": 41}));
     // What is known as the stranger's stays the stranger's.
     let status = world.ask(&format!(
         "/api/v1/receipts/{}",

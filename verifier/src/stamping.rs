@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use accounts::{
     ClientKey, ClientPolicy, EntryPolicy, Fingerprint, KeyStatus, OperatorPeriod, Policy, RegistryCache,
-    RegistryUnavailable,
+    RegistryFindings, RegistryUnavailable,
 };
 use receipt::RejectReason;
 use uuid::Uuid;
@@ -150,7 +150,7 @@ impl Policies {
         Ok(lookup)
     }
 
-    /// Why a good receipt is rejected, if it is.
+    /// Why a good receipt is rejected, if it is, with the detail for its sender.
     fn rejection(
         &self,
         lookup: &StampLookup,
@@ -158,37 +158,29 @@ impl Policies {
         received_at_ms: i64,
     ) -> Option<(RejectReason, String)> {
         let key = client_key(receipt);
-        let ClientKey { client_id, fingerprint } = &key;
-        if receipt.operator.is_none() && lookup.claimed.get(client_id) == Some(&true) {
-            let detail = format!(
+        let entry_id = receipt.ids.entry;
+        let found = RegistryFindings {
+            is_operator_key: receipt.operator.is_some(),
+            is_claimed_client: lookup.claimed.get(&key.client_id).copied().unwrap_or_default(),
+            key: lookup.keys.get(&key).copied().unwrap_or(KeyStatus::Unregistered),
+            entry_exists: lookup.entries.get(&entry_id).copied().unwrap_or_default(),
+        };
+        let reason = self.policy.rejection(&found, received_at_ms)?;
+        let ClientKey { client_id, fingerprint } = key;
+        let detail = match (reason, found.key) {
+            (RejectReason::ClientIdReserved, _) => format!(
                 "client ID {client_id} is an operator's, and key {fingerprint} wasn't one of an operator's keys when \
                  the receipt arrived; sign with such a key, or use a client ID of your own"
-            );
-            return Some((RejectReason::ClientIdReserved, detail));
-        }
-        if self.policy.entries == EntryPolicy::Required && !lookup.entries.get(&receipt.ids.entry).is_some_and(|is| *is)
-        {
-            let detail = format!(
-                "entry {} did not exist when the receipt was judged; create the entry, then replay the receipt",
-                receipt.ids.entry
-            );
-            return Some((RejectReason::EntryUnknown, detail));
-        }
-        if self.policy.clients == ClientPolicy::Open {
-            return None;
-        }
-        match lookup.keys.get(&key) {
-            Some(KeyStatus::Registered) => None,
-            Some(KeyStatus::RevokedFrom(from_ms)) if received_at_ms < *from_ms => None,
-            Some(KeyStatus::RevokedFrom(from_ms)) => {
-                let from = service::instant::rfc3339_ms(*from_ms);
-                let detail = format!("key {fingerprint} of client {client_id} is revoked from {from} on");
-                Some((RejectReason::ClientKeyRevoked, detail))
+            ),
+            (RejectReason::EntryUnknown, _) => format!(
+                "entry {entry_id} did not exist when the receipt was judged; create the entry, then replay the receipt"
+            ),
+            (_, KeyStatus::RevokedFrom(from_ms)) => {
+                let from = service::instant::rfc3339_ms(from_ms);
+                format!("key {fingerprint} of client {client_id} is revoked from {from} on")
             }
-            Some(KeyStatus::Unregistered) | None => {
-                let detail = format!("key {fingerprint} isn't registered for client {client_id}");
-                Some((RejectReason::ClientKeyUnknown, detail))
-            }
-        }
+            _ => format!("key {fingerprint} isn't registered for client {client_id}"),
+        };
+        Some((reason, detail))
     }
 }

@@ -1,8 +1,12 @@
 //! The deployment's present policy, as the account store is now: which receipts it rejects.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
-use accounts::{Accounts, AccountsError, ClientKey, ClientPolicy, EntryPolicy, KeyStatus, Policy};
+use accounts::{
+    Accounts, AccountsError, ClientKey, ClientPolicy, EntryPolicy, Fingerprint, KeyStatus, OperatorPeriod, Policy,
+    RegistryFindings,
+};
 use receipt::RejectReason;
 use uuid::Uuid;
 
@@ -10,7 +14,7 @@ use super::rejudging::{Passing, Payload};
 use crate::failure::Failure;
 use crate::settings::Settings;
 
-/// A policy that demands something, with the account store behind it.
+/// The configured policy, with the account store behind it.
 #[derive(Debug)]
 pub struct PresentPolicy {
     policy: Policy,
@@ -20,25 +24,23 @@ pub struct PresentPolicy {
 /// Answers of the account store about receipts.
 #[derive(Debug, Default)]
 struct Found {
+    operators: HashMap<Fingerprint, Arc<[OperatorPeriod]>>,
+    claimed: HashSet<Uuid>,
     keys: HashMap<ClientKey, KeyStatus>,
     entries: HashSet<Uuid>,
 }
 
 impl PresentPolicy {
-    /// The configured policy; none if it demands nothing.
+    /// The configured policy.
     ///
     /// # Errors
     /// The account store can't be opened.
-    pub async fn open(settings: &Settings) -> Result<Option<Self>, Failure> {
-        let policy = settings.policy.policy();
-        if policy.is_open() {
-            return Ok(None);
-        }
+    pub async fn open(settings: &Settings) -> Result<Self, Failure> {
         let accounts = Accounts::open(&settings.accounts, settings.data.root()).await;
-        Ok(Some(Self {
-            policy,
+        Ok(Self {
+            policy: settings.policy.policy(),
             accounts: accounts.map_err(Failure::unavailable)?,
-        }))
+        })
     }
 
     /// The reason for which the policy rejects each of these now; `None` where any receipt of the
@@ -62,7 +64,16 @@ impl PresentPolicy {
     }
 
     async fn find(&self, payloads: &[&Payload]) -> Result<Found, AccountsError> {
-        let mut found = Found::default();
+        let signers: HashSet<Fingerprint> = payloads.iter().map(|payload| payload.client_key.fingerprint).collect();
+        let signers: Vec<Fingerprint> = signers.into_iter().collect();
+        let periods = self.accounts.operator_periods(&signers).await?;
+        let clients: HashSet<Uuid> = payloads.iter().map(|payload| payload.client_key.client_id).collect();
+        let clients: Vec<Uuid> = clients.into_iter().collect();
+        let mut found = Found {
+            operators: signers.into_iter().zip(periods).collect(),
+            claimed: self.accounts.claimed_clients(&clients).await?,
+            ..Found::default()
+        };
         if self.policy.clients == ClientPolicy::Registered {
             let keys: HashSet<ClientKey> = payloads.iter().map(|payload| payload.client_key).collect();
             let keys: Vec<ClientKey> = keys.into_iter().collect();
@@ -77,19 +88,16 @@ impl PresentPolicy {
         Ok(found)
     }
 
-    /// As the verifier decides it.
     fn rejection(&self, found: &Found, payload: &Payload, received_at_ms: i64) -> Option<RejectReason> {
-        if self.policy.entries == EntryPolicy::Required && !found.entries.contains(&payload.entry_id) {
-            return Some(RejectReason::EntryUnknown);
-        }
-        if self.policy.clients == ClientPolicy::Open {
-            return None;
-        }
-        match found.keys.get(&payload.client_key) {
-            Some(KeyStatus::Registered) => None,
-            Some(KeyStatus::RevokedFrom(from_ms)) if received_at_ms < *from_ms => None,
-            Some(KeyStatus::RevokedFrom(_)) => Some(RejectReason::ClientKeyRevoked),
-            Some(KeyStatus::Unregistered) | None => Some(RejectReason::ClientKeyUnknown),
-        }
+        let key = &payload.client_key;
+        let periods = found.operators.get(&key.fingerprint);
+        let findings = RegistryFindings {
+            is_operator_key: periods
+                .is_some_and(|periods| periods.iter().any(|period| period.contains(received_at_ms))),
+            is_claimed_client: found.claimed.contains(&key.client_id),
+            key: found.keys.get(key).copied().unwrap_or(KeyStatus::Unregistered),
+            entry_exists: found.entries.contains(&payload.entry_id),
+        };
+        self.policy.rejection(&findings, received_at_ms)
     }
 }

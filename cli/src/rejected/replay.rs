@@ -196,8 +196,7 @@ struct Run<'a> {
     retained: Retained<'a>,
     cpu: CpuPool,
     judge: Arc<Judge>,
-    /// Policy that is demanded now; `None` where nothing is.
-    policy: Option<PresentPolicy>,
+    policy: PresentPolicy,
     by: String,
     /// Positions of payloads that this run met or appended.
     remembered: HashMap<PayloadKey, u128>,
@@ -300,11 +299,8 @@ impl Run<'_> {
 
     /// Counts those that the policy refuses now, and returns the others.
     async fn admit(&mut self, passing: Vec<(u128, Passing)>) -> Result<Vec<(u128, Passing)>, Failure> {
-        let Some(policy) = &self.policy else {
-            return Ok(passing);
-        };
         let asked: Vec<&Passing> = passing.iter().map(|(_, passing)| passing).collect();
-        let refused = policy.rejections(&asked).await.map_err(Failure::unavailable)?;
+        let refused = self.policy.rejections(&asked).await.map_err(Failure::unavailable)?;
         let mut admitted = Vec::new();
         for (passing, refused) in passing.into_iter().zip(refused) {
             match refused {

@@ -100,7 +100,7 @@ pub use operator::{
 };
 pub use ownership::{DOMAINS_LISTED_MAX, OwnedDomain, TransferError};
 pub use page::{Cursor, CursorError, Page};
-pub use policy::{ClientPolicy, EntryPolicy, Policy, PolicyConfig};
+pub use policy::{ClientPolicy, EntryPolicy, Policy, PolicyConfig, RegistryFindings};
 pub use principal::Principal;
 pub use proof::{Proof, SUSPENDED_AFTER};
 pub use publisher_key::{NewKey, PublisherKey};

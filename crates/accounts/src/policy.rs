@@ -1,8 +1,9 @@
 //! The deployment's policy: conditions on receipts beyond their signatures.
 
+use receipt::RejectReason;
 use serde::{Deserialize, Serialize};
 
-use crate::RegistryConfig;
+use crate::{KeyStatus, RegistryConfig};
 
 /// Conditions on a receipt whose signatures are good.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -13,11 +14,38 @@ pub struct Policy {
     pub entries: EntryPolicy,
 }
 
+/// What the registry has about one receipt.
+#[derive(Debug, Clone, Copy)]
+pub struct RegistryFindings {
+    /// Whether the key was an operator's when the receipt arrived.
+    pub is_operator_key: bool,
+    /// Whether an operator claims `client.id`.
+    pub is_claimed_client: bool,
+    /// The key's status for `client.id`; any where clients are open.
+    pub key: KeyStatus,
+    /// Whether `content.entryId` exists; any where entries aren't required.
+    pub entry_exists: bool,
+}
+
 impl Policy {
-    /// Whether the policy accepts every receipt, so that no registry is needed.
+    /// Returns why a receipt is rejected whose signatures are good and which arrived at
+    /// `received_at_ms`, in milliseconds since the Unix epoch; `None` if it counts.
     #[must_use]
-    pub fn is_open(self) -> bool {
-        self == Self::default()
+    pub fn rejection(self, found: &RegistryFindings, received_at_ms: i64) -> Option<RejectReason> {
+        if found.is_claimed_client && !found.is_operator_key {
+            return Some(RejectReason::ClientIdReserved);
+        }
+        if self.entries == EntryPolicy::Required && !found.entry_exists {
+            return Some(RejectReason::EntryUnknown);
+        }
+        if self.clients == ClientPolicy::Open {
+            return None;
+        }
+        match found.key {
+            KeyStatus::Registered => None,
+            KeyStatus::RevokedFrom(from_ms) => (received_at_ms >= from_ms).then_some(RejectReason::ClientKeyRevoked),
+            KeyStatus::Unregistered => Some(RejectReason::ClientKeyUnknown),
+        }
     }
 }
 
@@ -124,7 +152,7 @@ mod tests {
     fn defaults_are_good_and_faults_are_named() {
         let config = PolicyConfig::default();
         assert_eq!(config.faults(), []);
-        assert!(config.policy().is_open());
+        assert_eq!(config.policy(), Policy::default());
         assert_eq!(config.registry(), RegistryConfig::default());
         let least = PolicyConfig {
             refresh_ms: 10,
@@ -141,5 +169,53 @@ mod tests {
         };
         let keys: Vec<_> = wrong.faults().into_iter().map(|(key, _)| key).collect();
         assert_eq!(keys, ["refresh_ms", "stale_ms_max", "cache_entries_max"]);
+    }
+
+    #[test]
+    fn each_condition_has_its_reason() {
+        let strict = Policy {
+            clients: ClientPolicy::Registered,
+            entries: EntryPolicy::Required,
+        };
+        let good = RegistryFindings {
+            is_operator_key: false,
+            is_claimed_client: false,
+            key: KeyStatus::Registered,
+            entry_exists: true,
+        };
+        let key = |key| RegistryFindings { key, ..good };
+        let claimed = RegistryFindings {
+            is_claimed_client: true,
+            ..good
+        };
+        let operators = RegistryFindings {
+            is_operator_key: true,
+            ..claimed
+        };
+        let no_entry = RegistryFindings {
+            entry_exists: false,
+            ..good
+        };
+        let cases = [
+            (good, None, None),
+            (operators, None, None),
+            (
+                claimed,
+                Some(RejectReason::ClientIdReserved),
+                Some(RejectReason::ClientIdReserved),
+            ),
+            (no_entry, None, Some(RejectReason::EntryUnknown)),
+            (key(KeyStatus::Unregistered), None, Some(RejectReason::ClientKeyUnknown)),
+            (
+                key(KeyStatus::RevokedFrom(1_000)),
+                None,
+                Some(RejectReason::ClientKeyRevoked),
+            ),
+            (key(KeyStatus::RevokedFrom(1_001)), None, None),
+        ];
+        for (found, by_default, by_strict) in cases {
+            assert_eq!(Policy::default().rejection(&found, 1_000), by_default, "{found:?}");
+            assert_eq!(strict.rejection(&found, 1_000), by_strict, "{found:?}");
+        }
     }
 }
