@@ -165,10 +165,14 @@ impl ShardReader {
 /// # Errors
 /// [`WriterError::Undecodable`].
 pub fn decode(logged: &LoggedRecord) -> Result<ReadBlock, WriterError> {
-    let block = Block::decode(&logged.record.body).map_err(|error| WriterError::Undecodable {
+    let mut block = Block::decode(&logged.record.body).map_err(|error| WriterError::Undecodable {
         offset: logged.position.offset,
         detail: error.to_string(),
     })?;
+    // A verifier whose clock is ahead states an instant that hasn't come. Stored, it would outlast
+    // the correction of that clock, and hide what the partition lacks meanwhile.
+    let complete_through_ms = &mut block.header.complete_through_ms;
+    *complete_through_ms = logged.appended_at_ms.min(*complete_through_ms);
     Ok(ReadBlock {
         position: VerdictsPosition {
             epoch: logged.position.epoch,

@@ -314,6 +314,14 @@ pub(super) async fn clock_skew(stage: &mut Stage) -> Result<()> {
     let ahead = ledger.lines.iter().filter(|line| line.committed_at_ms > now_ms).count();
     ensure!(ahead > 0, "no line shows the writers' wrong clock: it wasn't wrong");
     stage.figure("lines from the future", ahead.to_string());
+    // A wrong instant would outlast the wrong clock, and the next fault would show numbers as
+    // complete that aren't.
+    let complete_ms = stage.fleet.latest_complete_ms().await?;
+    let now_ms = jiff::Timestamp::now().as_millisecond();
+    ensure!(
+        complete_ms <= now_ms,
+        "a partition is said to be complete through {complete_ms}, and it is {now_ms}"
+    );
     Ok(())
 }
 

@@ -11,6 +11,9 @@ use crate::http::HttpClient;
 const SQL: &str = "SELECT epoch, partition, first_offset, last_offset, toString(verifier), \
     toUnixTimestamp64Milli(committed_at) FROM ledger FINAL ORDER BY epoch, partition, first_offset";
 
+const LATEST_COMPLETE: &str =
+    "SELECT max(arrayMax(partition -> tupleElement(partition, 5), partitions)) FROM progress FINAL";
+
 /// A block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
@@ -40,16 +43,30 @@ pub struct Ledger {
 /// # Errors
 /// The endpoint doesn't answer, or not with lines.
 pub async fn read(http: &HttpClient, endpoint: &str, user: &str, password: &str) -> Result<Ledger> {
+    Ledger::parse(&answer(http, endpoint, user, password, SQL).await?)
+}
+
+/// Reads the latest instant through which a partition is said to be complete, in milliseconds since
+/// the Unix epoch.
+///
+/// # Errors
+/// The endpoint doesn't answer, or not with a number.
+pub async fn latest_complete_ms(http: &HttpClient, endpoint: &str, user: &str, password: &str) -> Result<i64> {
+    let text = answer(http, endpoint, user, password, LATEST_COMPLETE).await?;
+    text.trim().parse().with_context(|| format!("no number: {text}"))
+}
+
+async fn answer(http: &HttpClient, endpoint: &str, user: &str, password: &str, sql: &'static str) -> Result<String> {
     let request = http::Request::post(format!("{endpoint}/?database=receipts"))
         .header("x-clickhouse-user", user)
         .header("x-clickhouse-key", password)
-        .body(Full::from(Bytes::from_static(SQL.as_bytes())))?;
-    let answer = http.request(request).await.context("asking for the ledger")?;
+        .body(Full::from(Bytes::from_static(sql.as_bytes())))?;
+    let answer = http.request(request).await.context("reading from the warehouse")?;
     let status = answer.status();
     let body = answer.into_body().collect().await?.to_bytes();
     let text = std::str::from_utf8(&body)?;
-    ensure!(status.is_success(), "the ledger: {status}: {text}");
-    Ledger::parse(text)
+    ensure!(status.is_success(), "the warehouse: {status}: {text}");
+    Ok(text.to_owned())
 }
 
 impl Ledger {

@@ -271,6 +271,16 @@ impl Fleet {
         ledger::read(&self.http, &endpoint, ENDPOINT_USER, ENDPOINT_PASSWORD).await
     }
 
+    /// The latest instant through which a partition is said to be complete, in milliseconds since
+    /// the Unix epoch.
+    ///
+    /// # Errors
+    /// The warehouse doesn't answer.
+    pub async fn latest_complete_ms(&self) -> Result<i64> {
+        let endpoint = format!("http://{}", self.endpoint_address);
+        ledger::latest_complete_ms(&self.http, &endpoint, ENDPOINT_USER, ENDPOINT_PASSWORD).await
+    }
+
     /// The sum of a metric over the verifiers that live; 0 where none has it yet.
     pub async fn verifiers_metric(&self, name: &str) -> f64 {
         let mut sum = 0.0;
