@@ -71,14 +71,12 @@ impl fmt::Display for Mismatch {
     }
 }
 
+/// The sum of a publisher's rows of one grain.
 #[derive(Debug, Row, Deserialize)]
-struct CheckSums {
+struct GrainSum {
     publisher: String,
-    counted: i64,
-    all: i64,
-    purpose: i64,
-    client: i64,
-    entry: i64,
+    grain: String,
+    receipts: i64,
 }
 
 /// Receipts by publisher.
@@ -103,14 +101,14 @@ impl Usage {
                 more: repeated,
             });
         }
-        let mut entries = counts(&sums);
+        let mut entries = counts_of(Grain::Entry, &sums);
         let mut differing = differing(&receipts, &entries, &receipts);
         for _ in 1..READINGS {
             if differing.is_empty() {
                 break;
             }
             tokio::time::sleep(PAUSE).await;
-            entries = counts(&self.sums_of(day).await?);
+            entries = counts_of(Grain::Entry, &self.sums_of(day).await?);
             let after = self.receipts_of(day).await?;
             let still = self::differing(&receipts, &entries, &after);
             differing.retain(|publisher| still.contains(publisher));
@@ -148,12 +146,11 @@ impl Usage {
         self.warehouse.rows("usage_days", call.slow()).await
     }
 
-    async fn sums_of(&self, day: u32) -> Result<Vec<CheckSums>, WarehouseError> {
+    async fn sums_of(&self, day: u32) -> Result<Vec<GrainSum>, WarehouseError> {
         let call = Call::new(
-            "SELECT publisher, sumIf(receipts, grain = 'counted') AS counted, sumIf(receipts, grain = 'all') AS all,
-                sumIf(receipts, grain = 'purpose') AS purpose, sumIf(receipts, grain = 'client') AS client,
-                sumIf(receipts, grain = 'entry') AS entry
-             FROM usage WHERE time >= {day:UInt32} AND time < {end:UInt32} GROUP BY publisher ORDER BY publisher",
+            "SELECT publisher, toString(grain) AS grain, sum(receipts) AS receipts
+             FROM usage WHERE time >= {day:UInt32} AND time < {end:UInt32}
+             GROUP BY publisher, grain ORDER BY publisher, grain",
         );
         self.warehouse.rows("usage_check_sums", bind_day(call, day)).await
     }
@@ -182,29 +179,33 @@ impl Usage {
 }
 
 /// Grains that differ, and counted keys that have no contributions or the other way round.
-fn disagreements(day: u32, sums: &[CheckSums]) -> Vec<Mismatch> {
-    let mismatch = |publisher: &str, kind, more| Mismatch {
+fn disagreements(day: u32, sums: &[GrainSum]) -> Vec<Mismatch> {
+    let entries = counts_of(Grain::Entry, sums);
+    let mut found = Vec::new();
+    for grain in Grain::AGGREGATES {
+        let counts = counts_of(grain, sums);
+        let publishers: BTreeSet<&String> = counts.keys().chain(entries.keys()).collect();
+        found.extend(publishers.into_iter().map(|publisher| Mismatch {
+            day,
+            publisher: publisher.clone(),
+            kind: MismatchKind::Grain(grain),
+            more: count(&counts, publisher) - count(&entries, publisher),
+        }));
+    }
+    let total = |grain| counts_of(grain, sums).values().sum::<i64>();
+    found.push(Mismatch {
         day,
-        publisher: publisher.to_owned(),
-        kind,
-        more,
-    };
-    let grains = sums.iter().flat_map(|of| {
-        [
-            (Grain::All, of.all),
-            (Grain::Purpose, of.purpose),
-            (Grain::Client, of.client),
-        ]
-        .map(|(grain, sum)| mismatch(&of.publisher, MismatchKind::Grain(grain), sum - of.entry))
+        publisher: String::new(),
+        kind: MismatchKind::CountedKeys,
+        more: total(Grain::Counted) - total(Grain::Entry),
     });
-    let total = |sum: fn(&CheckSums) -> i64| sums.iter().map(sum).sum::<i64>();
-    let keys = total(|of| of.counted) - total(|of| of.entry);
-    let keys = mismatch("", MismatchKind::CountedKeys, keys);
-    grains.chain([keys]).filter(|found| found.more != 0).collect()
+    found.retain(|one| one.more != 0);
+    found
 }
 
-fn counts(sums: &[CheckSums]) -> PublisherCounts {
-    sums.iter().map(|of| (of.publisher.clone(), of.entry)).collect()
+fn counts_of(grain: Grain, sums: &[GrainSum]) -> PublisherCounts {
+    let sums = sums.iter().filter(|sum| sum.grain == grain.name());
+    sums.map(|sum| (sum.publisher.clone(), sum.receipts)).collect()
 }
 
 fn count(counts: &PublisherCounts, publisher: &str) -> i64 {
@@ -256,20 +257,37 @@ mod tests {
 
     #[test]
     fn grains_and_keys_are_compared_with_entries() {
-        let sums = |counted, all, entry| CheckSums {
-            publisher: String::new(),
-            counted,
-            all,
-            purpose: entry,
-            client: entry,
-            entry,
+        let sum = |publisher: &str, grain: Grain, receipts| GrainSum {
+            publisher: publisher.to_owned(),
+            grain: grain.name().to_owned(),
+            receipts,
         };
-        assert!(disagreements(0, &[sums(5, 0, 0), sums(0, 2, 2), sums(0, 3, 3)]).is_empty());
-        let found = disagreements(0, &[sums(6, 0, 0), sums(0, 2, 2), sums(0, 4, 3)]);
+        let good = || {
+            let aggregates = Grain::AGGREGATES.map(|grain| [sum("a", grain, 2), sum("b", grain, 3)]);
+            let mut sums: Vec<GrainSum> = aggregates.into_iter().flatten().collect();
+            sums.push(sum("", Grain::Counted, 5));
+            sums
+        };
+        assert_eq!(disagreements(0, &good()), []);
+        for grain in Grain::AGGREGATES.into_iter().filter(|grain| *grain != Grain::Entry) {
+            for (wrong, more) in [(Some(4), 1), (None, -3)] {
+                let mut sums = good();
+                let is_wrong = |of: &GrainSum| of.publisher == "b" && of.grain == grain.name();
+                sums.retain(|of| !is_wrong(of));
+                sums.extend(wrong.map(|receipts| sum("b", grain, receipts)));
+                let found = disagreements(0, &sums);
+                assert_eq!(
+                    (found.len(), found[0].kind, found[0].more),
+                    (1, MismatchKind::Grain(grain), more)
+                );
+            }
+        }
+        let mut sums = good();
+        if let Some(counted) = sums.last_mut() {
+            counted.receipts += 1;
+        }
+        let found = disagreements(0, &sums);
         let found: Vec<_> = found.into_iter().map(|one| (one.kind, one.more)).collect();
-        assert_eq!(
-            found,
-            [(MismatchKind::Grain(Grain::All), 1), (MismatchKind::CountedKeys, 1)]
-        );
+        assert_eq!(found, [(MismatchKind::CountedKeys, 1)]);
     }
 }

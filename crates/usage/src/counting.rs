@@ -14,9 +14,9 @@ use base64::engine::general_purpose::STANDARD;
 use blocks::{BlockError, Columns};
 use warehouse::{Call, Warehouse, WarehouseError, WriterEpoch};
 
-use crate::Usage;
 use crate::counted_key::{CountedKey, NewReceipt};
 use crate::rows::{STRUCTURE, rows};
+use crate::{Grain, Usage};
 
 /// Keys of one lookup: with 27 characters each they stay below the server's limit of 128 KiB for
 /// a parameter.
@@ -24,7 +24,7 @@ const LOOKUP_KEYS_MAX: usize = 4_000;
 /// Receipts of one insert.
 const INSERT_RECEIPTS_MAX: usize = 20_000;
 /// Rows of a receipt: one of each grain.
-const ROWS_PER_RECEIPT: u64 = 5;
+const ROWS_PER_RECEIPT: u64 = Grain::ALL.len() as u64;
 /// Bytes of texts in one insert.
 const INSERT_TEXT_BYTES_MAX: usize = 16 << 20;
 /// Bytes of a key in a lookup.

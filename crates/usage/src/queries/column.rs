@@ -54,13 +54,25 @@ impl QueryColumn {
 
     /// Whether rows of a grain have the column.
     pub(super) fn is_in(self, grain: Grain) -> bool {
-        match self {
-            Self::Bucket | Self::First | Self::Last | Self::Operator => grain != Grain::Counted,
-            Self::Client | Self::Key | Self::Model => matches!(grain, Grain::All | Grain::Client),
-            Self::Purpose => matches!(grain, Grain::All | Grain::Client | Grain::Purpose),
-            Self::Entry => matches!(grain, Grain::All | Grain::Entry),
-            Self::Url => grain == Grain::Entry,
-            Self::ClientName | Self::Organization | Self::ClientVersion => grain == Grain::Client,
+        let is_in_all = matches!(self, Self::Bucket | Self::First | Self::Last | Self::Operator);
+        match grain {
+            Grain::Counted => false,
+            Grain::All => {
+                is_in_all
+                    || matches!(
+                        self,
+                        Self::Client | Self::Key | Self::Model | Self::Purpose | Self::Entry
+                    )
+            }
+            Grain::Purpose => is_in_all || self == Self::Purpose,
+            Grain::Client => {
+                let of_client = matches!(
+                    self,
+                    Self::Client | Self::Key | Self::ClientName | Self::Organization | Self::ClientVersion
+                );
+                is_in_all || of_client || matches!(self, Self::Model | Self::Purpose)
+            }
+            Grain::Entry => is_in_all || matches!(self, Self::Entry | Self::Url),
         }
     }
 
@@ -136,7 +148,7 @@ pub(super) fn key(grain: Grain) -> &'static str {
 pub(super) fn start_s(grain: Grain) -> &'static str {
     match grain {
         Grain::All => "(stored.time + stored.half_hour * 1800)",
-        _ => "stored.time",
+        Grain::Counted | Grain::Purpose | Grain::Client | Grain::Entry => "stored.time",
     }
 }
 

@@ -2,6 +2,8 @@
 
 use warehouse::{FINAL_SETTINGS, OPERATOR, VERIFIED};
 
+use crate::Grain;
+
 /// Columns of a key, but the revision.
 const KEY_COLUMNS: &str = "grain, publisher, time, entry_id, half_hour, key, client_id, purpose, model_id, \
     client_name, organization, client_version, url, operator, key_fingerprint, verified";
@@ -11,6 +13,11 @@ const RECEIPTS_OF_DAY: &str =
     "timestamp >= toDateTime64({day:UInt32}, 3, 'UTC') AND timestamp < toDateTime64({end:UInt32}, 3, 'UTC')";
 const COUNTED_OF_DAY: &str = "grain = 'counted' AND publisher = '' AND time >= {day:UInt32} AND time < {end:UInt32}";
 const KEY: &str = "toUnixTimestamp(timestamp), toFixedString(substring(payload_hash, 1, 16), 16)";
+
+/// The grains that add up receipts, as a list of SQL texts.
+fn aggregates() -> String {
+    Grain::AGGREGATES.map(|grain| format!("'{}'", grain.name())).join(", ")
+}
 
 /// Rows that make a publisher's day equal to `receipts`.
 pub(super) fn changes() -> String {
@@ -53,7 +60,7 @@ fn contributions() -> String {
                     toString(operator), CAST(key_fingerprint AS FixedString(32)), verified, toInt64(0), toInt64({first}), toInt64({last}), revision, sum(receipts), min(first_ms),
                     max(last_ms), true
                 FROM usage
-                WHERE grain IN ('all', 'purpose', 'client', 'entry') AND publisher = {{publisher:String}}
+                WHERE grain IN ({aggregates}) AND publisher = {{publisher:String}}
                     AND time >= {{day:UInt32}} AND time < {{end:UInt32}}
                 GROUP BY grain, {keys}, revision)
             GROUP BY {keys}
@@ -61,6 +68,7 @@ fn contributions() -> String {
                 AND (first, last) != (arrayMin(one -> one.3, counting), arrayMax(one -> one.4, counting)))
         ARRAY JOIN arrayConcat(compensating, replacing) AS change",
         of_receipts = contributions_of_receipts(),
+        aggregates = aggregates(),
     )
 }
 
@@ -87,7 +95,8 @@ fn contributions_of_receipts() -> String {
                 toString(organization) AS of_organization, toString(client_version) AS of_version, url AS of_url,
                 {OPERATOR} AS of_operator, CAST(key_fingerprint AS FixedString(32)) AS of_key, {VERIFIED} AS of_verified
             FROM receipts FINAL WHERE publisher = {{publisher:String}} AND {RECEIPTS_OF_DAY})
-        ARRAY JOIN ['all', 'purpose', 'client', 'entry'] AS grain"
+        ARRAY JOIN [{aggregates}] AS grain",
+        aggregates = aggregates(),
     )
 }
 

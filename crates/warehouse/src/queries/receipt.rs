@@ -71,7 +71,7 @@ pub struct StoredReceipt {
 /// A rejection of something that carries a receipt's ID.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RejectedReceipt {
-    /// The reason, from the closed list in ARCHITECTURE.md.
+    /// The reason, one of `receipt::RejectReason`.
     pub reason: String,
     /// Finding in detail.
     pub detail: String,

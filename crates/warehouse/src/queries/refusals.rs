@@ -12,7 +12,7 @@ use crate::{Call, Warehouse, WarehouseError};
 pub struct Refusal {
     /// Position in the log.
     pub position: u128,
-    /// The reason, from the closed list in ARCHITECTURE.md.
+    /// The reason, one of `receipt::RejectReason`.
     pub reason: String,
     /// Finding in detail.
     pub detail: String,

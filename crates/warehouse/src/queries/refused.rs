@@ -80,3 +80,18 @@ impl Warehouse {
         Ok(found)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use receipt::RejectReason;
+
+    use super::*;
+
+    #[test]
+    fn these_are_the_reasons_of_policies_and_of_the_warehouse() {
+        let of_policy = RejectReason::ALL.iter().filter(|reason| reason.is_of_policy());
+        let of_policy: Vec<&str> = of_policy.map(|reason| reason.as_str()).collect();
+        assert_eq!(of_policy, REFUSED_BY_POLICY);
+        assert_eq!(REFUSED_BY_WAREHOUSE, RejectReason::RefusedByWarehouse.as_str());
+    }
+}

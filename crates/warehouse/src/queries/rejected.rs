@@ -72,7 +72,7 @@ pub struct RejectedCursor {
 pub struct Rejected {
     /// Position in the log.
     pub position: u128,
-    /// The reason, from the closed list in ARCHITECTURE.md.
+    /// The reason, one of `receipt::RejectReason`.
     pub reason: String,
     /// Finding in detail.
     pub detail: String,

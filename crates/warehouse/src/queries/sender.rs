@@ -49,7 +49,7 @@ impl LogRanges {
 pub enum SenderOutcome {
     /// The receipt was rejected, and no replay has accepted it since.
     Rejected {
-        /// The reason, from the closed list in ARCHITECTURE.md.
+        /// The reason, one of `receipt::RejectReason`.
         reason: String,
         /// Finding in detail.
         detail: String,

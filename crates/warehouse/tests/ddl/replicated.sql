@@ -1,3 +1,4 @@
+-- schema version 13
 CREATE DATABASE IF NOT EXISTS `receipts_1`;
 
 CREATE TABLE IF NOT EXISTS `receipts_1`.schema_versions

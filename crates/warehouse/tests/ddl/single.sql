@@ -1,3 +1,4 @@
+-- schema version 13
 CREATE DATABASE IF NOT EXISTS `receipts`;
 
 CREATE TABLE IF NOT EXISTS `receipts`.schema_versions

@@ -6,7 +6,7 @@ use arrow_array::RecordBatch;
 use blocks::{AcceptedRow, Rows};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
-use usage::{NewReceipts, Usage};
+use usage::{Grain, NewReceipts, Usage};
 use uuid::Uuid;
 use warehouse::{Call, FINAL_SETTINGS};
 
@@ -101,6 +101,10 @@ impl World {
 
     /// Asserts that `usage` is equal to what its definition says about `receipts FINAL`.
     pub(crate) async fn assert_equal(&self) {
+        assert_eq!(
+            EXPECTED.each_ref().map(|(grain, _)| *grain),
+            Grain::ALL.map(Grain::name)
+        );
         for (grain, expected) in EXPECTED.iter() {
             let keys = "publisher, time, entry_id, half_hour, client_id, purpose, model_id, client_name,
                 organization, client_version, url, operator, key_fingerprint, verified";
@@ -124,10 +128,10 @@ impl World {
 
 const NIL: &str = "toUUID('00000000-0000-0000-0000-000000000000')";
 
-static EXPECTED: LazyLock<[(&str, String); 5]> = LazyLock::new(expected);
+static EXPECTED: LazyLock<[(&str, String); Grain::ALL.len()]> = LazyLock::new(expected);
 
 /// Each grain's rows from `receipts FINAL`, written as its definition.
-fn expected() -> [(&'static str, String); 5] {
+fn expected() -> [(&'static str, String); Grain::ALL.len()] {
     let day = "toUInt32(toUnixTimestamp(toStartOfDay(timestamp, 'UTC')))";
     let empty = "toFixedString('', 16)";
     let stamp = "tupleElement(stamp, 2)::LowCardinality(String) AS operator, tupleElement(stamp, 3) AS verified";
