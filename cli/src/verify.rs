@@ -76,18 +76,8 @@ impl Arrived {
     pub fn with_limits(&self) -> (i64, Limits) {
         match self.received_at {
             ReceivedAt::At(at) => (at, Limits::default()),
-            ReceivedAt::Any => (0, limits_of_any_age()),
+            ReceivedAt::Any => (0, Limits::default().of_any_age()),
         }
-    }
-}
-
-fn limits_of_any_age() -> Limits {
-    // Wide enough for every year RFC 3339 can write, and far from overflow.
-    let ever_ms = 1 << 60;
-    Limits {
-        timestamp_ahead_ms_max: ever_ms,
-        timestamp_behind_ms_max: ever_ms,
-        ..Limits::default()
     }
 }
 
@@ -107,7 +97,7 @@ impl Verify {
     pub fn run(self) -> Result<Answer, Failure> {
         let (received_at_ms, limits) = self.arrived.with_limits();
         let judge = Judge::new(limits, KEYS_MAX);
-        let judge_of_evidence = Judge::new(limits_of_any_age(), KEYS_MAX);
+        let judge_of_evidence = Judge::new(Limits::default().of_any_age(), KEYS_MAX);
         let documents = self.input.open()?.documents();
         let mut out = RawOutput::stdout();
         let (mut verified, mut rejected, mut out_of_time) = (0_u64, 0_u64, 0_u64);

@@ -205,7 +205,18 @@ fn problem_of(reason: RejectReason, kind: BodyKind) -> Kind {
         RejectReason::BadBatchSignature => Kind::BadBatchSignature,
         RejectReason::BadRequestSignature => Kind::BadRequestSignature,
         RejectReason::EntryUnknown => Kind::EntryUnknown,
-        _ => invalid(kind),
+        RejectReason::Malformed
+        | RejectReason::BadPublicKey
+        | RejectReason::KeyAlgorithmMismatch
+        | RejectReason::BadContentHash
+        | RejectReason::TimestampOutOfRange
+        | RejectReason::UnsupportedVersion
+        | RejectReason::UnsupportedAlgorithm
+        // The webhook judges without policies and warehouse.
+        | RejectReason::RefusedByWarehouse
+        | RejectReason::ClientKeyUnknown
+        | RejectReason::ClientKeyRevoked
+        | RejectReason::ClientIdReserved => invalid(kind),
     }
 }
 

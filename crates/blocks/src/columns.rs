@@ -254,7 +254,7 @@ columns! {
     }
     accepted {}
     rejected {
-        /// Reason of the closed list in ARCHITECTURE.md: empty exactly for accepted rows.
+        /// Reason, one of `receipt::RejectReason`: empty exactly for accepted rows.
         reason: String,
         /// Finding in detail, for people.
         detail: String,

@@ -3,6 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
+/// Wide enough for every year of RFC 3339, and far from overflow.
+const EVER_MS: u64 = 1 << 60;
+
 /// Limits of the format check. Sizes are in bytes, times in milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -41,6 +44,35 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// Returns limits within which the receipts of any deployment are, whatever its own limits:
+    /// a receipt may be of any age, and as long as a batch.
+    #[must_use]
+    pub fn of_any_deployment() -> Self {
+        let defaults = Self::default();
+        let bytes_max = defaults.batch_bytes_max;
+        // Without `..`, so that a new limit is decided on here too.
+        Self {
+            receipt_bytes_max: bytes_max,
+            batch_bytes_max: bytes_max,
+            batch_receipts_max: defaults.batch_receipts_max,
+            depth_max: 128,
+            url_bytes_max: bytes_max,
+            string_bytes_max: bytes_max,
+            timestamp_ahead_ms_max: EVER_MS,
+            timestamp_behind_ms_max: EVER_MS,
+        }
+    }
+
+    /// Returns the same limits for receipts of any age.
+    #[must_use]
+    pub fn of_any_age(self) -> Self {
+        Self {
+            timestamp_ahead_ms_max: EVER_MS,
+            timestamp_behind_ms_max: EVER_MS,
+            ..self
+        }
+    }
+
     /// Checks that the limits fit together.
     ///
     /// # Errors

@@ -41,7 +41,30 @@ fn reason_for(code: FaultCode, pointer: &str) -> RejectReason {
         FaultCode::InvalidContentHash => RejectReason::BadContentHash,
         FaultCode::TimestampOutOfRange => RejectReason::TimestampOutOfRange,
         FaultCode::InvalidBase64 if pointer == "/signature" => RejectReason::BadSignature,
-        _ => RejectReason::Malformed,
+        FaultCode::InvalidJson
+        | FaultCode::InvalidUtf8
+        | FaultCode::ByteOrderMark
+        | FaultCode::TrailingData
+        | FaultCode::DuplicateMember
+        | FaultCode::LoneSurrogate
+        | FaultCode::TooDeep
+        | FaultCode::NumberOutOfRange
+        | FaultCode::MissingMember
+        | FaultCode::WrongType
+        | FaultCode::InvalidUuid
+        | FaultCode::InvalidTimestamp
+        | FaultCode::InvalidBase64
+        | FaultCode::InvalidUrl
+        | FaultCode::UrlOutsidePublisher
+        | FaultCode::InvalidPurpose
+        | FaultCode::InvalidPublisher
+        | FaultCode::TooLong
+        | FaultCode::ReceiptTooLarge
+        | FaultCode::BatchTooLarge
+        | FaultCode::EmptyBatchId
+        | FaultCode::EmptyBatch
+        | FaultCode::TooManyReceipts
+        | FaultCode::MixedKeys => RejectReason::Malformed,
     }
 }
 

@@ -71,6 +71,28 @@ reasons! {
     ClientIdReserved = "client_id_reserved",
 }
 
+impl RejectReason {
+    /// Whether a policy of the deployment rejects the receipt, whose every check passed. The same
+    /// receipt may count later.
+    #[must_use]
+    pub const fn is_of_policy(self) -> bool {
+        match self {
+            Self::ClientKeyUnknown | Self::ClientKeyRevoked | Self::EntryUnknown | Self::ClientIdReserved => true,
+            Self::Malformed
+            | Self::BadSignature
+            | Self::BadBatchSignature
+            | Self::BadRequestSignature
+            | Self::BadPublicKey
+            | Self::KeyAlgorithmMismatch
+            | Self::BadContentHash
+            | Self::TimestampOutOfRange
+            | Self::UnsupportedVersion
+            | Self::UnsupportedAlgorithm
+            | Self::RefusedByWarehouse => false,
+        }
+    }
+}
+
 impl fmt::Display for RejectReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
