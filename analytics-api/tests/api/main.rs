@@ -1,5 +1,4 @@
-//! The analytics API over the real embedded engine: one engine a process, so one test that runs
-//! every scenario on it.
+//! The analytics API over the real embedded engine.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -17,33 +16,15 @@ mod stack;
 mod titles;
 mod trust;
 
-use std::sync::Arc;
+use std::process::ExitCode;
+
+use test_engines::scenarios;
 
 use crate::stack::Stack;
 
-/// Runs each scenario; all of them, also after one failed, and none beside another.
-macro_rules! run {
-    ($stack:expr, $failed:expr, $($module:ident::$scenario:ident,)*) => {
-        $(
-            let stack = Arc::clone(&$stack);
-            let done = tokio::spawn(async move { $module::$scenario(&stack).await }).await;
-            let outcome = if done.is_ok() { "ok" } else { "FAILED" };
-            println!("scenario {}::{} ... {outcome}", stringify!($module), stringify!($scenario));
-            if done.is_err() {
-                $failed.push(concat!(stringify!($module), "::", stringify!($scenario)));
-            }
-        )*
-    };
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_api_over_the_real_engine() {
-    let (stack, engine) = Stack::start().await;
-    let stack = Arc::new(stack);
-    let mut failed: Vec<&str> = Vec::new();
-    run!(
-        stack,
-        failed,
+fn main() -> ExitCode {
+    let scenarios = scenarios![
+        Stack;
         numbers::dashboard,
         numbers::dashboard_selections,
         numbers::timeseries_in_a_time_zone,
@@ -77,6 +58,7 @@ async fn the_api_over_the_real_engine() {
         formats::the_document,
         titles::entries_are_shown_by_their_own_titles,
         titles::an_account_store_that_fails_costs_only_the_titles,
+        queries::documented_parameters,
         queries::invalid_queries,
         queries::addresses_and_methods,
         queries::request_ids_and_caching,
@@ -101,8 +83,6 @@ async fn the_api_over_the_real_engine() {
         availability::requests_under_way_end_before_the_process,
         availability::silent_connections_are_closed,
         availability::h2c,
-    );
-    let stack = Arc::into_inner(stack).expect("every scenario has ended");
-    stack.stop(engine).await;
-    assert!(failed.is_empty(), "failed: {}", failed.join(", "));
+    ];
+    scenarios::run(Stack::start, scenarios, Stack::stop)
 }

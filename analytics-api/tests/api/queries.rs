@@ -1,7 +1,37 @@
 //! Queries that are refused: status, code, and which parameter.
 
+use serde_json::Value;
+
 use crate::rows::{entry, receipt};
 use crate::stack::Stack;
+
+/// Each parameter in the OpenAPI document is read by its handler, which a value that no parameter
+/// can have shows, and is described in docs/analytics.md.
+pub(crate) async fn documented_parameters(stack: &Stack) {
+    let guide = include_str!("../../../docs/analytics.md");
+    let document = serde_json::to_value(analytics_api::document()).unwrap();
+    let impossible = "x".repeat(5_000);
+    let id = entry(1).to_string();
+    let mut tried = 0;
+    for (path, item) in document["paths"].as_object().unwrap() {
+        if !path.starts_with("/api/v1/analytics/") {
+            continue;
+        }
+        let path = path.replace("{entryId}", &id).replace("{clientId}", &id);
+        for parameter in item["get"]["parameters"].as_array().unwrap() {
+            let name = parameter["name"].as_str().unwrap();
+            if parameter["in"] != "query" {
+                continue;
+            }
+            assert!(guide.contains(&format!("`{name}")), "docs/analytics.md lacks {name}");
+            let answer = stack.get(&format!("{path}?{name}={impossible}"), &[]).await;
+            let pointer = answer.json()["errors"][0]["pointer"].clone();
+            assert_eq!((answer.status, pointer), (400, Value::from(name)), "{path}");
+            tried += 1;
+        }
+    }
+    assert!(tried > 50, "{tried}");
+}
 
 pub(crate) async fn invalid_queries(stack: &Stack) {
     let series = "/api/v1/analytics/timeseries";

@@ -52,11 +52,11 @@ pub(crate) struct Stack {
     pub(crate) keys: Keys,
     pub(crate) server: Server,
     pub(crate) dir: TempDir,
+    engine: EmbeddedEngine,
 }
 
 impl Stack {
-    /// With the engine, which only the thread that started it may hold.
-    pub(crate) async fn start() -> (Self, EmbeddedEngine) {
+    pub(crate) async fn start() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let engine = EmbeddedEngine::start(
             &WarehouseConfig {
@@ -82,20 +82,20 @@ impl Stack {
             health: Health::new(),
         };
         let server = Server::start(AnalyticsConfig::default(), deps.clone()).await;
-        let stack = Self {
+        Self {
             deps,
             progress,
             keys,
             server,
             dir,
-        };
-        (stack, engine)
+            engine,
+        }
     }
 
-    pub(crate) async fn stop(self, engine: EmbeddedEngine) {
+    pub(crate) async fn stop(self) {
         self.server.stop().await;
         self.deps.accounts.close().await;
-        engine.stop().await;
+        self.engine.stop().await;
     }
 
     /// A further API on the same stores, of which `change` makes something else.

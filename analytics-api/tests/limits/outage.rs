@@ -11,7 +11,13 @@ const ANSWERS_BEFORE: usize = 100;
 const BUSY: &str = "outage.example";
 const CALM: u32 = 20;
 
-pub(crate) async fn each_replica_holds_the_limit_by_itself(replicas: &Replicas) {
+pub(crate) async fn each_replica_holds_the_limit_by_itself_until_redis_is_back(replicas: &Replicas) {
+    replicas.next_minute();
+    each_replica_holds_the_limit_by_itself(replicas).await;
+    what_was_admitted_meanwhile_counts(replicas).await;
+}
+
+async fn each_replica_holds_the_limit_by_itself(replicas: &Replicas) {
     let (busy, calm) = (replicas.free_key(BUSY).await, replicas.free_key("beside.example").await);
     let before = replicas.fallbacks();
     let storm = replicas.storm(&busy, ROUNDS, |_| DASHBOARD.to_owned());
@@ -48,8 +54,8 @@ pub(crate) async fn each_replica_holds_the_limit_by_itself(replicas: &Replicas) 
     replicas.until_redis_is(Status::Degraded).await;
 }
 
-/// In the same minute.
-pub(crate) async fn what_was_admitted_meanwhile_counts_when_redis_is_back(replicas: &Replicas) {
+/// In the same minute, when Redis is back.
+async fn what_was_admitted_meanwhile_counts(replicas: &Replicas) {
     replicas.restart_redis().await;
     replicas.until_redis_is(Status::Ready).await;
     let fallbacks = replicas.fallbacks();

@@ -48,6 +48,7 @@ pub(crate) struct Replicas {
     /// Answers of the storm so far.
     answered: Arc<AtomicUsize>,
     metrics: PrometheusHandle,
+    engine: EmbeddedEngine,
     _dir: TempDir,
 }
 
@@ -75,7 +76,7 @@ pub(crate) struct Answer {
 
 impl Replicas {
     /// With the engine, which only the thread that started it may hold.
-    pub(crate) async fn start() -> (Self, EmbeddedEngine) {
+    pub(crate) async fn start() -> Self {
         let recorder = PrometheusBuilder::new().build_recorder();
         let metrics = recorder.handle();
         metrics::set_global_recorder(recorder).unwrap();
@@ -114,7 +115,7 @@ impl Replicas {
             };
             Replica::start(deps, health).await
         };
-        let replicas = Self {
+        Self {
             replicas: [start().await, start().await],
             redis,
             accounts,
@@ -122,18 +123,18 @@ impl Replicas {
             keys: Mutex::default(),
             answered: Arc::default(),
             metrics,
+            engine,
             _dir: dir,
-        };
-        (replicas, engine)
+        }
     }
 
-    pub(crate) async fn stop(self, engine: EmbeddedEngine) {
+    pub(crate) async fn stop(self) {
         for replica in self.replicas {
             replica.shutdown.cancel();
             replica.running.await.unwrap();
         }
         self.accounts.close().await;
-        engine.stop().await;
+        self.engine.stop().await;
     }
 
     /// The API key of this domain's account, of tier free.

@@ -10,6 +10,7 @@ const ROUNDS: usize = 2;
 const CALM: u32 = 30;
 
 pub(crate) async fn exactly_the_quota_is_admitted_and_no_other_key_waits(replicas: &Replicas) {
+    replicas.next_minute();
     let (busy, calm) = (
         replicas.free_key("busy.example").await,
         replicas.free_key("calm.example").await,
@@ -49,6 +50,7 @@ pub(crate) async fn exactly_the_quota_is_admitted_and_no_other_key_waits(replica
 
 /// Whatever key a request has, and whatever replica it goes to.
 pub(crate) async fn keys_of_an_account_share_its_quota(replicas: &Replicas) {
+    replicas.next_minute();
     let domain = "keys.example";
     let first = replicas.free_key(domain).await;
     let second = replicas.new_key(domain).await;
@@ -74,6 +76,7 @@ pub(crate) async fn keys_of_an_account_share_its_quota(replicas: &Replicas) {
 }
 
 pub(crate) async fn admitted_costs_add_up_to_the_quota(replicas: &Replicas) {
+    replicas.next_minute();
     let key = replicas.free_key("dear.example").await;
     let paths = Arc::new([
         (1, DASHBOARD.to_owned()),

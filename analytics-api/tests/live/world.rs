@@ -112,6 +112,7 @@ pub(crate) struct World {
     pub(crate) progress: Arc<TestProgress>,
     pub(crate) metrics: PrometheusHandle,
     number: AtomicU64,
+    engine: EmbeddedEngine,
     _dir: TempDir,
 }
 
@@ -124,7 +125,7 @@ pub(crate) struct Publisher {
 
 impl World {
     /// With the engine, which only the thread that started it may hold.
-    pub(crate) async fn start() -> (Self, EmbeddedEngine) {
+    pub(crate) async fn start() -> Self {
         let recorder = PrometheusBuilder::new().build_recorder();
         let metrics = recorder.handle();
         metrics::set_global_recorder(recorder).unwrap();
@@ -138,15 +139,20 @@ impl World {
             ..AccountsConfig::default()
         };
         let accounts = Accounts::open(&config, dir.path()).await.unwrap();
-        let world = Self {
+        Self {
             warehouse: engine.warehouse(),
             accounts,
             progress: Arc::new(TestProgress::new()),
             metrics,
             number: AtomicU64::new(1),
+            engine,
             _dir: dir,
-        };
-        (world, engine)
+        }
+    }
+
+    pub(crate) async fn stop(self) {
+        self.accounts.close().await;
+        self.engine.stop().await;
     }
 
     pub(crate) async fn publisher(&self, domain: &str) -> Publisher {

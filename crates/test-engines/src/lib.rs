@@ -27,6 +27,7 @@ mod postgres;
 mod prometheus;
 mod proxy;
 mod redis;
+pub mod scenarios;
 mod spawner;
 
 use anyhow::Context;
