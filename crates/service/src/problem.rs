@@ -226,7 +226,8 @@ kinds! {
     /// `Accept` names no media type that this address can produce.
     NotAcceptable = NOT_ACCEPTABLE, "not_acceptable", "None of the accepted media types is available",
         "Send `Accept: application/json`, or one that the detail lists.";
-    /// The head or body didn't arrive within its time.
+    /// The body didn't arrive within its time. A connection whose head is late is closed without an
+    /// answer.
     RequestTimeout = REQUEST_TIMEOUT, "request_timeout", "The request took too long to arrive",
         "Send the request again. Send smaller batches, or compress them, on a slow line.";
     /// The body is longer than this address allows.
