@@ -3,7 +3,7 @@
 // Seeds are printed, and numbers of receipts are small.
 #![allow(clippy::print_stdout, clippy::cast_possible_truncation)]
 
-mod agreement;
 mod counting;
 mod engine;
+mod queries;
 mod rebuild;
