@@ -9,6 +9,7 @@ import { hex } from "./hex.js";
 import type { PublicKey } from "./key.js";
 import { publicKeyOf } from "./key.js";
 import type { Receipt } from "./receipt.js";
+import { isOfSmallOrder } from "./small-order.js";
 
 /** A body that isn't a good receipt. */
 export class WebhookError extends ReceiptsError {
@@ -142,6 +143,10 @@ async function isValid(
   message: Uint8Array,
   signature: Uint8Array,
 ): Promise<boolean> {
+  if (key.algorithm === "Ed25519") {
+    const points = [key.der.subarray(-32), signature.subarray(0, 32)];
+    if (points.some(isOfSmallOrder)) return false;
+  }
   try {
     return await backend.verify(key, message, signature);
   } catch (error) {

@@ -116,6 +116,19 @@ test("a point that isn't on the curve is no usable key", async () => {
   await assert.rejects(new Webhook().verify(body(changed)), codeIs("bad_public_key"));
 });
 
+test("a key of small order verifies nothing", async () => {
+  // The identity as key and as R, and S = 0: OpenSSL accepts it for every message.
+  const identity = Buffer.alloc(32);
+  identity[0] = 1;
+  const der = Buffer.concat([Buffer.from("302a300506032b6570032100", "hex"), identity]);
+  const publicKey = `-----BEGIN PUBLIC KEY-----\n${der.toString("base64")}\n-----END PUBLIC KEY-----\n`;
+  const { client } = example;
+  const signature = Buffer.concat([identity, Buffer.alloc(32)]).toString("base64");
+  const signatureAlgorithm = "Ed25519";
+  const forged = { ...example, client: { ...client, publicKey }, signature, signatureAlgorithm };
+  await assert.rejects(new Webhook().verify(body(forged)), codeIs("bad_signature"));
+});
+
 test("a batch is good if its signature and all its receipts are", async () => {
   for (const name of KEY_NAMES) {
     const url = new URL(`../../../examples/batch-${name}.json`, import.meta.url);
