@@ -80,8 +80,10 @@ check: ## For developers: format, lints, unit and contract tests (5 minutes on a
 	cargo clippy --workspace --all-targets --locked -- --deny warnings
 	cargo test --workspace --locked --lib --bins $(addprefix --test ,$(CONTRACT_TESTS)) -- --skip postgres
 
+# What tests need from the network comes while the linter compiles.
 .PHONY: test
-test: deps chdb kafka python helm prometheus lint alerts page-check ## Everything CI runs
+test: deps ## Everything CI runs
+	$(MAKE) --jobs 2 --output-sync=recurse lint test-deps
 	cargo test --workspace --locked
 	# The log as the demo has it, without Kafka.
 	cargo test --package receipt-log --no-default-features --locked --lib kafka_config::tests::brokers
@@ -93,10 +95,21 @@ test: deps chdb kafka python helm prometheus lint alerts page-check ## Everythin
 	RECEIPTS_DEMO_BIN=$(TARGET)/debug/receipts demo/interop.sh
 	RECEIPTS_DEMO_BIN=$(TARGET)/debug/receipts DEMO_EXIT=1 demo/run.sh
 	$(MAKE) page-test
+	scripts/docs-check --bin $(TARGET)/debug README.md docs/tutorials/*.md docs/how-to/*.md
+	$(MAKE) --jobs 2 --output-sync=recurse test-clients fuzz
+
+.PHONY: test-deps
+test-deps: chdb kafka python helm prometheus alerts page-check
+
+# Tests of client libraries mostly wait, so they run beside the fuzzers.
+.PHONY: test-clients
+test-clients: deps
 	scripts/sdk-python-check
 	scripts/sdk-typescript-check
 	scripts/clients-check $(TARGET)/debug/receipts
-	scripts/docs-check --bin $(TARGET)/debug README.md docs/tutorials/*.md docs/how-to/*.md
+
+.PHONY: fuzz
+fuzz: ## Fuzz what reads foreign bytes
 	fuzz/run $(FUZZ_SECONDS)
 
 .PHONY: chart
