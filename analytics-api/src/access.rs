@@ -6,7 +6,7 @@ use accounts::Principal;
 use axum::extract::FromRequestParts;
 use http::request::Parts;
 use service::problem::Kind;
-use warehouse::{Below, Scope};
+use warehouse::{Below, QueryScope};
 use web::Failure;
 use web::params::{Params, shortened};
 
@@ -28,7 +28,7 @@ impl Access {
     ///
     /// # Errors
     /// 403 if the account doesn't speak for `domain`, whether it exists or not.
-    pub(crate) fn scope(&self, params: &Params) -> Result<Scope, Failure> {
+    pub(crate) fn scope(&self, params: &Params) -> Result<QueryScope, Failure> {
         let Some(domain) = params.get("domain") else {
             return Ok(self.whole());
         };
@@ -45,16 +45,16 @@ impl Access {
                 Failure::new(Kind::KeyDomains, detail)
             });
         }
-        Ok(Scope::of(vec![domain]))
+        Ok(QueryScope::of(vec![domain]))
     }
 
     /// All that the key's account speaks for.
-    pub(crate) fn whole(&self) -> Scope {
+    pub(crate) fn whole(&self) -> QueryScope {
         let below = self.principal.inherited.iter().map(|inherited| Below {
             parent: inherited.parent.clone(),
             except: inherited.except.clone(),
         });
-        Scope {
+        QueryScope {
             publishers: self.principal.domains.clone(),
             below: below.collect(),
         }
@@ -159,7 +159,7 @@ mod tests {
         );
         assert_eq!(
             access.scope(&params("domain=news.b.example")).unwrap(),
-            Scope::of(vec!["news.b.example".to_owned()])
+            QueryScope::of(vec!["news.b.example".to_owned()])
         );
         for foreign in ["c.example", "x.b.example", "y.x.b.example", "news.a.example", "example"] {
             let refused = access.scope(&params(&format!("domain={foreign}"))).unwrap_err();

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
-use service::config::{Faults, Validate};
+use service::config::{ConfigFaults, Validate};
 use web::serve::Connections;
 
 /// Address of the service that runs alone, where no other is given.
@@ -120,7 +120,7 @@ impl AnalyticsConfig {
 }
 
 impl Validate for AnalyticsConfig {
-    fn validate(&self, faults: &mut Faults) {
+    fn validate(&self, faults: &mut ConfigFaults) {
         faults.range("points_max", self.points_max, 1..=100_000);
         // Else a query without a range would be refused for its own default: an hour of minutes.
         let series_max = usize::try_from(self.series_max.max(3)).unwrap_or(usize::MAX);

@@ -57,7 +57,7 @@ pub fn units(uri: &Uri, rows: bool, now: Timestamp) -> u32 {
     if end == "live" {
         return LIVE;
     }
-    let params = Given::of(uri);
+    let params = QueryParameters::of(uri);
     let mut cost = 1;
     let range_s = range_s(&params, end == "timeseries", now);
     cost += match range_s.unwrap_or(0) / DAY_S {
@@ -94,9 +94,9 @@ pub fn units(uri: &Uri, rows: bool, now: Timestamp) -> u32 {
 }
 
 /// The parameters, whether they are right or not.
-struct Given(Vec<(String, String)>);
+struct QueryParameters(Vec<(String, String)>);
 
-impl Given {
+impl QueryParameters {
     fn of(uri: &Uri) -> Self {
         Self(Query::try_from_uri(uri).map_or_else(|_| Vec::new(), |Query(pairs)| pairs))
     }
@@ -108,7 +108,7 @@ impl Given {
 }
 
 /// Length of the range, as far as one is given.
-fn range_s(params: &Given, of_series: bool, now: Timestamp) -> Option<i64> {
+fn range_s(params: &QueryParameters, of_series: bool, now: Timestamp) -> Option<i64> {
     let at = |name| params.get(name).and_then(instant).map(Timestamp::as_second);
     let length = match (at("from"), at("to")) {
         (Some(from), Some(to)) => to - from,
@@ -134,12 +134,12 @@ fn instant(text: &str) -> Option<Timestamp> {
     }
 }
 
-fn interval(params: &Given) -> Interval {
+fn interval(params: &QueryParameters) -> Interval {
     let named = |interval: &Interval| params.get("interval") == Some(interval.name());
     INTERVALS.into_iter().find(named).unwrap_or(Interval::Day)
 }
 
-fn points(params: &Given, range_s: Option<i64>) -> i64 {
+fn points(params: &QueryParameters, range_s: Option<i64>) -> i64 {
     range_s.map_or(0, |range_s| range_s / interval(params).usual_seconds())
 }
 

@@ -1,6 +1,6 @@
 //! The parameter `cursor` of lists.
 
-use cursors::{ReceiptPosition, RejectionPosition};
+use cursors::{ReceiptListPosition, RejectionPosition};
 use warehouse::{NewestCursor, RefusalCursor};
 use web::params::{InvalidQuery, Params};
 
@@ -27,7 +27,7 @@ pub(crate) trait ListCursor: Sized {
 
 impl ListCursor for NewestCursor {
     fn to_text(&self) -> String {
-        ReceiptPosition {
+        ReceiptListPosition {
             timestamp_ms: self.timestamp_ms,
             receipt_id: self.receipt_id,
             payload_hash: self.payload_hash,
@@ -36,7 +36,7 @@ impl ListCursor for NewestCursor {
     }
 
     fn parse(text: &str) -> Option<Self> {
-        let position = ReceiptPosition::parse(text)?;
+        let position = ReceiptListPosition::parse(text)?;
         Some(Self {
             timestamp_ms: position.timestamp_ms,
             receipt_id: position.receipt_id,

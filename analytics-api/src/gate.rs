@@ -10,12 +10,12 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use web::Failure;
-use web::shares::{Commons, Full, Shares};
+use web::shares::{FairSemaphore, FairSemaphoreFull, Shares};
 
 /// Bounds the work in flight.
 pub struct Gate {
     /// Places at work and in the queue together.
-    admitted: Commons,
+    admitted: FairSemaphore,
     working: Semaphore,
     working_of: Shares,
     wait_max: Duration,
@@ -27,7 +27,7 @@ impl Gate {
     #[must_use]
     pub fn new(concurrent_max: usize, waiting_max: usize, wait_max: Duration) -> Self {
         Self {
-            admitted: Commons::new(concurrent_max + waiting_max),
+            admitted: FairSemaphore::new(concurrent_max + waiting_max),
             working: Semaphore::new(concurrent_max),
             working_of: Shares::new(concurrent_max.div_ceil(2)),
             wait_max,
@@ -43,8 +43,8 @@ impl Gate {
     pub async fn run<T>(&self, account_id: &str, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
         let _place = self.admitted.take(account_id).map_err(|full| {
             overloaded(match full {
-                Full::Account => "this account has as many queries at work as one may have",
-                Full::All => "as many queries are at work as allowed",
+                FairSemaphoreFull::Account => "this account has as many queries at work as one may have",
+                FairSemaphoreFull::All => "as many queries are at work as allowed",
             })
         })?;
         let deadline = tokio::time::Instant::now() + self.wait_max;

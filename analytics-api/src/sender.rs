@@ -41,7 +41,7 @@ const SIGNATURE: HeaderName = HeaderName::from_static("signature");
 
 /// A caller who has proven a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Sender {
+pub(crate) struct ProvenSender {
     /// SHA-256 of the key's SPKI.
     pub(crate) key_fingerprint: [u8; 32],
 }
@@ -52,10 +52,10 @@ pub(crate) enum Caller {
     /// By an API key.
     Publisher(Access),
     /// By a signature.
-    Sender(Sender),
+    Sender(ProvenSender),
 }
 
-impl Sender {
+impl ProvenSender {
     /// The account that resources are shared by.
     pub(crate) fn account_id(self) -> &'static str {
         ACCOUNT
@@ -95,7 +95,7 @@ impl SenderGate {
         }
     }
 
-    fn authenticate(&self, request: &Request, now_s: i64) -> Result<Sender, Failure> {
+    fn authenticate(&self, request: &Request, now_s: i64) -> Result<ProvenSender, Failure> {
         let base = self.base(request)?;
         let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
         let authority = base.split_once("://").map_or(&*base, |(_, authority)| authority);
@@ -124,7 +124,7 @@ impl SenderGate {
     }
 }
 
-/// The layer of addresses for senders alone: puts a [`Sender`] beside the request.
+/// The layer of addresses for senders alone: puts a [`ProvenSender`] beside the request.
 pub(crate) async fn signed(State(gate): State<SenderGate>, mut request: Request, next: Next) -> Response {
     let sender = match gate.authenticate(&request, now_ms().div_euclid(1_000)) {
         Ok(sender) => sender,
@@ -173,7 +173,7 @@ fn invalid(detail: impl Into<String>) -> Failure {
     Failure::new(Kind::InvalidMessageSignature, detail)
 }
 
-fn verify(headers: &HeaderMap, message: &Message<'_>, now_s: i64) -> Result<Sender, Failure> {
+fn verify(headers: &HeaderMap, message: &Message<'_>, now_s: i64) -> Result<ProvenSender, Failure> {
     let field = |name: &HeaderName| {
         let mut values = headers.get_all(name).iter();
         let value = values.next().filter(|_| values.next().is_none()).ok_or_else(missing)?;
@@ -201,7 +201,7 @@ fn verify(headers: &HeaderMap, message: &Message<'_>, now_s: i64) -> Result<Send
             let (method, uri) = (message.method, message.target_uri);
             invalid(format!("{error}; here @method is {method} and @target-uri is {uri}"))
         })?;
-    Ok(Sender {
+    Ok(ProvenSender {
         key_fingerprint: *key.key.fingerprint(),
     })
 }
@@ -224,7 +224,7 @@ fn public_key(text: &str) -> Result<SenderKey, Failure> {
     Ok(SenderKey { key, thumbprint })
 }
 
-impl<S: Sync> FromRequestParts<S> for Sender {
+impl<S: Sync> FromRequestParts<S> for ProvenSender {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Failure> {
@@ -238,7 +238,7 @@ impl<S: Sync> FromRequestParts<S> for Caller {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
-        match parts.extensions.get::<Sender>() {
+        match parts.extensions.get::<ProvenSender>() {
             Some(sender) => Ok(Self::Sender(*sender)),
             None => Access::from_request_parts(parts, state).await.map(Self::Publisher),
         }

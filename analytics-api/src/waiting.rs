@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use warehouse::StreamPosition;
-use web::shares::{Commons, Place};
+use web::shares::{FairPermit, FairSemaphore};
 
 use crate::watermark::Watermark;
 
@@ -39,7 +39,7 @@ pub(crate) fn preferred_wait_s(headers: &HeaderMap) -> Option<u32> {
 
 /// Places of requests that wait.
 pub(crate) struct WaitingRequests {
-    places: Commons,
+    places: FairSemaphore,
     closing: CancellationToken,
 }
 
@@ -49,14 +49,14 @@ pub(crate) struct Wait<'a> {
     deadline: Instant,
     pause: Duration,
     closing: &'a CancellationToken,
-    _place: Place<'a>,
+    _place: FairPermit<'a>,
 }
 
 impl WaitingRequests {
     /// At most `waiting_max` requests wait, and none any more after `closing`.
     pub(crate) fn new(waiting_max: usize, closing: CancellationToken) -> Self {
         Self {
-            places: Commons::new(waiting_max),
+            places: FairSemaphore::new(waiting_max),
             closing,
         }
     }

@@ -5,7 +5,7 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use blocks::{AcceptedRow, Block, Counts, Header, RejectedRow, Rows, SourceIndex, SourceRange};
+use blocks::{AcceptedRow, Block, Header, ReceiptCounts, RejectedRow, Rows, SourceIndex, SourceRange};
 use bytes::Bytes;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use uuid::Uuid;
@@ -75,7 +75,7 @@ fn record(rows: Rows) -> Bytes {
             end,
             ..SourceRange::default()
         },
-        block: Counts {
+        block: ReceiptCounts {
             received: accepted + rejected,
             accepted,
             rejected,

@@ -2,17 +2,17 @@
 
 use accounts::Accounts;
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::settings::{Settings, SettingsArgs};
 
 /// Opens the account store, and creates the data directory that SQLite's file is in.
 ///
 /// # Errors
 /// The directory can't be created, or the store can't be opened.
-pub async fn open(settings: &Settings) -> Result<Accounts, Failure> {
+pub async fn open(settings: &Settings) -> Result<Accounts, CommandFailure> {
     settings.data.create()?;
     let accounts = Accounts::open(&settings.accounts, settings.data.root()).await;
-    accounts.map_err(Failure::unavailable)
+    accounts.map_err(CommandFailure::unavailable)
 }
 
 /// Runs `work` on the account store of the settings, and closes the store afterwards.
@@ -21,8 +21,8 @@ pub async fn open(settings: &Settings) -> Result<Accounts, Failure> {
 /// The settings are invalid, [`open`] fails, or `work` does.
 pub async fn with_store<T>(
     settings: &SettingsArgs,
-    work: impl AsyncFnOnce(&Accounts) -> Result<T, Failure>,
-) -> Result<T, Failure> {
+    work: impl AsyncFnOnce(&Accounts) -> Result<T, CommandFailure>,
+) -> Result<T, CommandFailure> {
     let accounts = open(&settings.load()?).await?;
     let done = work(&accounts).await;
     accounts.close().await;

@@ -6,7 +6,7 @@ use service::instant::rfc3339_ms;
 
 use crate::account_store::with_store;
 use crate::domains::{domain_end_ms, domain_state, domain_to_json};
-use crate::failure::{Answer, Failure};
+use crate::failure::{CommandFailure, CommandOutcome};
 use crate::settings::SettingsArgs;
 use crate::terminal::{HEAD, Output, WARN, paint, report, report_list, visible};
 
@@ -113,7 +113,7 @@ struct AccountArgs {
 
 impl AccountsCommand {
     /// Runs the command.
-    pub fn run(self) -> Result<Answer, Failure> {
+    pub fn run(self) -> Result<CommandOutcome, CommandFailure> {
         crate::runtime::block_on(async {
             match self.command {
                 Command::List(list) => list.run().await,
@@ -125,9 +125,9 @@ impl AccountsCommand {
 }
 
 impl List {
-    async fn run(self) -> Result<Answer, Failure> {
+    async fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let listed = with_store(&self.settings, async |accounts| {
-            accounts.list_accounts().await.map_err(Failure::unavailable)
+            accounts.list_accounts().await.map_err(CommandFailure::unavailable)
         })
         .await?;
         let heading = format!("{:<37} {:<11} {:>7} {:>5} name", "account", "tier", "domains", "keys");
@@ -140,12 +140,12 @@ impl List {
 }
 
 impl Show {
-    async fn run(self) -> Result<Answer, Failure> {
+    async fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let (account, domains) = self
             .account
             .with_account(async |accounts, account| {
                 let domains = accounts.owned_domains(Some(&account.account_id)).await;
-                Ok((account, domains.map_err(Failure::unavailable)?))
+                Ok((account, domains.map_err(CommandFailure::unavailable)?))
             })
             .await?;
         let mut out = Output::stdout();
@@ -157,18 +157,21 @@ impl Show {
             show(&mut out, &account, &domains)?;
         }
         out.flush()?;
-        Ok(Answer::Good)
+        Ok(CommandOutcome::Good)
     }
 }
 
 impl SetTier {
-    async fn run(self) -> Result<Answer, Failure> {
+    async fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let tier = self.tier;
         let (before, account) = self
             .account
             .with_account(async |accounts, account| {
                 let id = &account.account_id;
-                let before = accounts.set_tier(id, tier, ACTOR).await.map_err(Failure::unavailable)?;
+                let before = accounts
+                    .set_tier(id, tier, ACTOR)
+                    .await
+                    .map_err(CommandFailure::unavailable)?;
                 let before = before.ok_or_else(|| unknown(id))?;
                 Ok((before, AccountInfo { tier, ..account }))
             })
@@ -181,7 +184,7 @@ impl SetTier {
         } else {
             format!("{id} has tier {tier} from now on, not {before}")
         };
-        report(line, Answer::Good)
+        report(line, CommandOutcome::Good)
     }
 }
 
@@ -189,8 +192,8 @@ impl AccountArgs {
     /// Runs `work` on the store and the account.
     async fn with_account<T>(
         &self,
-        work: impl AsyncFnOnce(&Accounts, AccountInfo) -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
+        work: impl AsyncFnOnce(&Accounts, AccountInfo) -> Result<T, CommandFailure>,
+    ) -> Result<T, CommandFailure> {
         with_store(&self.settings, async |accounts| {
             work(accounts, find(accounts, &self.account).await?).await
         })
@@ -199,23 +202,26 @@ impl AccountArgs {
 }
 
 /// The account with this ID, or to which this domain belongs.
-async fn find(accounts: &Accounts, text: &str) -> Result<AccountInfo, Failure> {
+async fn find(accounts: &Accounts, text: &str) -> Result<AccountInfo, CommandFailure> {
     let id = match text.parse::<Domain>() {
-        Ok(domain) => accounts.account_of(&domain).await.map_err(Failure::unavailable)?,
+        Ok(domain) => accounts
+            .account_of(&domain)
+            .await
+            .map_err(CommandFailure::unavailable)?,
         Err(_) => Some(text.to_owned()),
     };
     let id = id.ok_or_else(|| unknown(text))?;
-    let account = accounts.account(&id).await.map_err(Failure::unavailable)?;
+    let account = accounts.account(&id).await.map_err(CommandFailure::unavailable)?;
     account.ok_or_else(|| unknown(text))
 }
 
-fn unknown(text: &str) -> Failure {
-    Failure::Input(format!(
+fn unknown(text: &str) -> CommandFailure {
+    CommandFailure::Input(format!(
         "there is no account {text}, by ID or domain: `receipts accounts list` shows all"
     ))
 }
 
-fn show(out: &mut Output, account: &AccountInfo, domains: &[OwnedDomain]) -> Result<(), Failure> {
+fn show(out: &mut Output, account: &AccountInfo, domains: &[OwnedDomain]) -> Result<(), CommandFailure> {
     out.line(format_args!("account  {}", paint(HEAD, visible(&account.account_id))))?;
     out.line(format_args!("name     {}", visible(&account.name)))?;
     out.line(format_args!("tier     {}", account.tier))?;

@@ -3,7 +3,7 @@
 
 use rayon::prelude::*;
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::input::Document;
 
 /// A block is closed when its documents reach this size, in bytes.
@@ -15,10 +15,10 @@ const BLOCK_BYTES_MAX: usize = 32 << 20;
 /// # Errors
 /// The input's or `each`'s failure; what stood before it was handed over.
 pub fn for_each_block(
-    documents: impl Iterator<Item = Result<Document, Failure>>,
+    documents: impl Iterator<Item = Result<Document, CommandFailure>>,
     documents_max: usize,
-    mut each: impl FnMut(Vec<Document>) -> Result<(), Failure>,
-) -> Result<(), Failure> {
+    mut each: impl FnMut(Vec<Document>) -> Result<(), CommandFailure>,
+) -> Result<(), CommandFailure> {
     let mut block = Vec::new();
     let mut bytes = 0;
     for document in documents {
@@ -44,10 +44,10 @@ pub fn for_each_block(
 /// # Errors
 /// The input's or `each`'s failure.
 pub fn map_in_order<T: Send>(
-    documents: impl Iterator<Item = Result<Document, Failure>>,
+    documents: impl Iterator<Item = Result<Document, CommandFailure>>,
     work: impl Fn(Document) -> T + Sync,
-    mut each: impl FnMut(T) -> Result<(), Failure>,
-) -> Result<(), Failure> {
+    mut each: impl FnMut(T) -> Result<(), CommandFailure>,
+) -> Result<(), CommandFailure> {
     for_each_block(documents, 512, |block| {
         let done: Vec<T> = block.into_par_iter().map(&work).collect();
         done.into_iter().try_for_each(&mut each)

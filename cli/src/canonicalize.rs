@@ -2,7 +2,7 @@
 
 use receipt::Limits;
 
-use crate::failure::{Answer, Failure};
+use crate::failure::{CommandFailure, CommandOutcome};
 use crate::input::{DOCUMENT_BYTES_MAX, InputArg};
 use crate::terminal::RawOutput;
 
@@ -33,7 +33,7 @@ pub struct Canonicalize {
 
 impl Canonicalize {
     /// Runs the command.
-    pub fn run(self) -> Result<Answer, Failure> {
+    pub fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let depth_max = Limits::default().depth_max;
         let input = self.input.open()?;
         let mut out = RawOutput::stdout();
@@ -41,16 +41,16 @@ impl Canonicalize {
             for document in input.lines() {
                 let document = document?;
                 let canonical = receipt::canonicalize(document.bytes()?, depth_max)
-                    .map_err(|fault| Failure::Input(format!("line {}: {fault}", document.line)))?;
+                    .map_err(|fault| CommandFailure::Input(format!("line {}: {fault}", document.line)))?;
                 out.bytes(&canonical)?;
                 out.bytes(b"\n")?;
             }
         } else {
             let json = input.read_all(DOCUMENT_BYTES_MAX)?;
-            let canonical = receipt::canonicalize(&json, depth_max).map_err(Failure::input)?;
+            let canonical = receipt::canonicalize(&json, depth_max).map_err(CommandFailure::input)?;
             out.bytes(&canonical)?;
         }
         out.flush()?;
-        Ok(Answer::Good)
+        Ok(CommandOutcome::Good)
     }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::blocks::for_each_block;
-use crate::failure::{Answer, Failure};
+use crate::failure::{CommandFailure, CommandOutcome};
 use crate::input::{Document, InputArg};
 use crate::terminal::RawOutput;
 
@@ -50,8 +50,8 @@ struct Line {
     signature: String,
 }
 
-/// A line that can be checked.
-struct Check {
+/// A signature to check, with its key and message.
+struct RawSignature {
     algorithm: Algorithm,
     public_key: String,
     message: Vec<u8>,
@@ -60,7 +60,7 @@ struct Check {
 
 /// A line of output.
 #[derive(Serialize)]
-struct Verdict {
+struct SignatureVerdict {
     id: Value,
     valid: bool,
     reason: Option<String>,
@@ -68,7 +68,7 @@ struct Verdict {
 
 impl CheckSignature {
     /// Runs the command.
-    pub fn run(self) -> Result<Answer, Failure> {
+    pub fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let keys = KeyCache::new(KEYS_MAX);
         let lines = self.input.open()?.lines();
         let mut out = RawOutput::stdout();
@@ -82,12 +82,16 @@ impl CheckSignature {
         });
         out.flush()?;
         result?;
-        Ok(if all_valid { Answer::Good } else { Answer::Found })
+        Ok(if all_valid {
+            CommandOutcome::Good
+        } else {
+            CommandOutcome::Found
+        })
     }
 }
 
-fn check_block(block: &[Document], keys: &KeyCache) -> Vec<Verdict> {
-    let lines: Vec<(Value, Result<Check, String>)> = block.iter().map(read_line).collect();
+fn check_block(block: &[Document], keys: &KeyCache) -> Vec<SignatureVerdict> {
+    let lines: Vec<(Value, Result<RawSignature, String>)> = block.iter().map(read_line).collect();
     let checks: Vec<SignatureCheck<'_>> = lines
         .iter()
         .filter_map(|(_, check)| check.as_ref().ok())
@@ -109,7 +113,7 @@ fn check_block(block: &[Document], keys: &KeyCache) -> Vec<Verdict> {
                 None => Some("not_checked".to_owned()),
             },
         };
-        Verdict {
+        SignatureVerdict {
             id: id.clone(),
             valid: reason.is_none(),
             reason,
@@ -119,7 +123,7 @@ fn check_block(block: &[Document], keys: &KeyCache) -> Vec<Verdict> {
 }
 
 /// The line's id, `null` where there is none, and what to check or why it can't be.
-fn read_line(document: &Document) -> (Value, Result<Check, String>) {
+fn read_line(document: &Document) -> (Value, Result<RawSignature, String>) {
     let malformed = |what: String| Err(format!("malformed_input: {what}"));
     let Some(bytes) = &document.bytes else {
         return (Value::Null, malformed("the line is too long".to_owned()));
@@ -147,7 +151,7 @@ fn read_line(document: &Document) -> (Value, Result<Check, String>) {
     };
     (
         line.id,
-        Ok(Check {
+        Ok(RawSignature {
             algorithm,
             public_key: line.public_key,
             message,

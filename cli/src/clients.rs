@@ -14,7 +14,7 @@ use service::instant::{now_ms, rfc3339_ms};
 use uuid::Uuid;
 
 use crate::account_store::with_store;
-use crate::failure::{Answer, Failure};
+use crate::failure::{CommandFailure, CommandOutcome};
 use crate::settings::SettingsArgs;
 use crate::terminal::{BAD, FAINT, GOOD, HEAD, Output, paint, report};
 
@@ -112,7 +112,7 @@ struct Register {
 /// A key by its file or its fingerprint.
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = false)]
-struct Which {
+struct KeySelector {
     /// The public key: SPKI in PEM
     #[arg(long, value_name = "F")]
     key: Option<PathBuf>,
@@ -131,7 +131,7 @@ struct Revoke {
     #[arg(value_name = "CLIENT_ID")]
     client: Uuid,
     #[command(flatten)]
-    which: Which,
+    which: KeySelector,
     /// For what is received from this instant on [default: now]
     #[arg(long, value_name = "INSTANT")]
     from: Option<Timestamp>,
@@ -139,7 +139,7 @@ struct Revoke {
 
 impl Clients {
     /// Runs the command.
-    pub fn run(self) -> Result<Answer, Failure> {
+    pub fn run(self) -> Result<CommandOutcome, CommandFailure> {
         crate::runtime::block_on(async {
             match self.command {
                 Command::List(list) => list.run().await,
@@ -150,44 +150,44 @@ impl Clients {
     }
 }
 
-fn failure(error: AccountsError) -> Failure {
+fn failure(error: AccountsError) -> CommandFailure {
     match error {
         AccountsError::Name | AccountsError::ClientKeyTooLong | AccountsError::TooManyClientKeys => {
-            Failure::input(error)
+            CommandFailure::input(error)
         }
-        _ => Failure::unavailable(error),
+        _ => CommandFailure::unavailable(error),
     }
 }
 
 /// A public key and its text.
-fn read_key(path: &Path) -> Result<(Fingerprint, String), Failure> {
+fn read_key(path: &Path) -> Result<(Fingerprint, String), CommandFailure> {
     let shown = path.display();
-    let file = File::open(path).map_err(|e| Failure::Input(format!("the key {shown} can't be opened: {e}")))?;
+    let file = File::open(path).map_err(|e| CommandFailure::Input(format!("the key {shown} can't be opened: {e}")))?;
     let mut pem = String::new();
     file.take(PEM_BYTES_MAX)
         .read_to_string(&mut pem)
-        .map_err(|e| Failure::Input(format!("the key {shown} can't be read: {e}")))?;
+        .map_err(|e| CommandFailure::Input(format!("the key {shown} can't be read: {e}")))?;
     let key = PublicKey::from_pem(&pem).map_err(|e| {
-        Failure::Input(format!(
+        CommandFailure::Input(format!(
             "{shown} holds no public key in PEM that a receipt could carry: {e}"
         ))
     })?;
     Ok((Fingerprint(*key.fingerprint()), pem))
 }
 
-impl Which {
-    fn of(&self, client_id: Uuid) -> Result<ClientKey, Failure> {
+impl KeySelector {
+    fn of(&self, client_id: Uuid) -> Result<ClientKey, CommandFailure> {
         let fingerprint = match (&self.key, self.fingerprint) {
             (Some(path), _) => read_key(path)?.0,
             (None, Some(fingerprint)) => fingerprint,
-            (None, None) => return Err(Failure::Input("give --key or --fingerprint".to_owned())),
+            (None, None) => return Err(CommandFailure::Input("give --key or --fingerprint".to_owned())),
         };
         Ok(ClientKey { client_id, fingerprint })
     }
 }
 
 impl Register {
-    async fn run(self) -> Result<Answer, Failure> {
+    async fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let (fingerprint, pem) = read_key(&self.key)?;
         let client_id = self.client;
         let new = NewClientKey {
@@ -202,19 +202,19 @@ impl Register {
         {
             report(
                 format!("{fingerprint} is registered for client {client_id}"),
-                Answer::Good,
+                CommandOutcome::Good,
             )
         } else {
             report(
                 format!("{fingerprint} was registered before for client {client_id}"),
-                Answer::Found,
+                CommandOutcome::Found,
             )
         }
     }
 }
 
 impl Revoke {
-    async fn run(self) -> Result<Answer, Failure> {
+    async fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let key = self.which.of(self.client)?;
         let from_ms = self.from.map_or_else(now_ms, Timestamp::as_millisecond);
         let revoked = with_store(&self.settings, async |accounts| {
@@ -226,23 +226,26 @@ impl Revoke {
                 let from = rfc3339_ms(from_ms);
                 report(
                     format!("{fingerprint} is revoked for client {client_id} from {from} on"),
-                    Answer::Good,
+                    CommandOutcome::Good,
                 )
             }
             Revoked::Before(from_ms) => {
                 let from = rfc3339_ms(from_ms);
                 report(
                     format!("{fingerprint} was revoked before for client {client_id}, from {from} on"),
-                    Answer::Found,
+                    CommandOutcome::Found,
                 )
             }
-            Revoked::Unknown => report(format!("client {client_id} has no key {fingerprint}"), Answer::Found),
+            Revoked::Unknown => report(
+                format!("client {client_id} has no key {fingerprint}"),
+                CommandOutcome::Found,
+            ),
         }
     }
 }
 
 impl List {
-    async fn run(self) -> Result<Answer, Failure> {
+    async fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let client = self.client;
         let keys = with_store(&self.settings, async |accounts| {
             accounts.client_keys(client).await.map_err(failure)
@@ -263,7 +266,7 @@ impl List {
             }
         }
         out.flush()?;
-        Ok(Answer::Good)
+        Ok(CommandOutcome::Good)
     }
 }
 

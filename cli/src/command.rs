@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::failure::{Answer, EXIT_CODES, Failure};
+use crate::failure::{CommandFailure, CommandOutcome, EXIT_CODES};
 use crate::{
     accounts, audit, canonicalize, check_signature, clients, completions, config, deliver, dev_token, domains, explain,
     help_groups, idle, keygen, keys, man, migrate, new, operators, rejected, relay, repair, rewind, send, shards, sign,
@@ -64,8 +64,8 @@ impl Cli {
     /// Runs the command.
     ///
     /// # Errors
-    /// [`Failure`], with the exit code that belongs to it.
-    pub fn run(self) -> Result<Answer, Failure> {
+    /// [`CommandFailure`], with the exit code that belongs to it.
+    pub fn run(self) -> Result<CommandOutcome, CommandFailure> {
         match self.command {
             Command::Keygen(command) => command.run(),
             Command::New(command) => command.run(),

@@ -4,7 +4,7 @@ use clap::CommandFactory;
 use clap_complete::Shell;
 
 use crate::command::Cli;
-use crate::failure::{Answer, Failure};
+use crate::failure::{CommandFailure, CommandOutcome};
 use crate::terminal::RawOutput;
 
 const AFTER_HELP: &str = "\
@@ -32,13 +32,13 @@ pub struct Completions {
 
 impl Completions {
     /// Runs the command.
-    pub fn run(self) -> Result<Answer, Failure> {
+    pub fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let mut cli = Cli::command();
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut cli, "receipts", &mut script);
         let mut out = RawOutput::stdout();
         out.bytes(&script)?;
         out.flush()?;
-        Ok(Answer::Good)
+        Ok(CommandOutcome::Good)
     }
 }

@@ -2,7 +2,7 @@
 
 use service::data::DataConfig;
 
-use crate::failure::{Answer, Failure};
+use crate::failure::{CommandFailure, CommandOutcome};
 use crate::settings::{Settings, SettingsArgs};
 use crate::terminal::{Output, mark};
 
@@ -64,7 +64,7 @@ struct Print {
 
 impl Config {
     /// Runs the command.
-    pub fn run(self) -> Result<Answer, Failure> {
+    pub fn run(self) -> Result<CommandOutcome, CommandFailure> {
         match self.command {
             Command::Check(check) => check.run(),
             Command::Print(print) => print.run(),
@@ -73,7 +73,7 @@ impl Config {
 }
 
 impl Check {
-    fn run(self) -> Result<Answer, Failure> {
+    fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let settings = self.settings.load()?;
         settings.has_shared_keys()?;
         let mut out = Output::stdout();
@@ -94,19 +94,19 @@ impl Check {
             out.line(format_args!("  {name:<10} {value}"))?;
         }
         out.flush()?;
-        Ok(Answer::Good)
+        Ok(CommandOutcome::Good)
     }
 }
 
 impl Print {
-    fn run(self) -> Result<Answer, Failure> {
+    fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let settings = self.settings.load()?;
         let mut out = Output::stdout();
-        let text =
-            effective(&settings).map_err(|e| Failure::Input(format!("the configuration can't be written: {e}")))?;
+        let text = effective(&settings)
+            .map_err(|e| CommandFailure::Input(format!("the configuration can't be written: {e}")))?;
         out.line(text.trim_end())?;
         out.flush()?;
-        Ok(Answer::Good)
+        Ok(CommandOutcome::Good)
     }
 }
 

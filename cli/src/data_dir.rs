@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 
 /// The longest path of a Unix socket, in bytes: `sun_path` has 108 with its NUL.
 const SOCKET_PATH_BYTES_MAX: usize = 107;
@@ -46,9 +46,9 @@ impl DataDir {
     ///
     /// # Errors
     /// The current directory is gone.
-    pub fn new(path: &Path) -> Result<Self, Failure> {
+    pub fn new(path: &Path) -> Result<Self, CommandFailure> {
         let root = std::path::absolute(path)
-            .map_err(|e| Failure::Input(format!("the data directory {}: {e}", path.display())))?;
+            .map_err(|e| CommandFailure::Input(format!("the data directory {}: {e}", path.display())))?;
         Ok(Self { root })
     }
 
@@ -99,17 +99,17 @@ impl DataDir {
     ///
     /// # Errors
     /// The directory can't be created, or its path leaves no room for the socket's.
-    pub fn create(&self) -> Result<(), Failure> {
+    pub fn create(&self) -> Result<(), CommandFailure> {
         let socket = self.socket();
         let bytes = socket.as_os_str().len();
         if bytes > SOCKET_PATH_BYTES_MAX {
-            return Err(Failure::Input(format!(
+            return Err(CommandFailure::Input(format!(
                 "{} has {bytes} bytes, a socket's path at most {SOCKET_PATH_BYTES_MAX}: choose a data directory with a shorter path",
                 socket.display()
             )));
         }
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.root);
-        made.map_err(|e| Failure::Input(format!("{} can't be created: {e}", self.root.display())))
+        made.map_err(|e| CommandFailure::Input(format!("{} can't be created: {e}", self.root.display())))
     }
 
     /// Names who else can read the directory; `None` if nobody can.
@@ -129,12 +129,12 @@ impl DataDir {
     ///
     /// # Errors
     /// There is no log in the directory.
-    pub fn require(&self) -> Result<(), Failure> {
+    pub fn require(&self) -> Result<(), CommandFailure> {
         if self.log().is_dir() {
             return Ok(());
         }
         let root = self.root.display();
-        Err(Failure::Input(format!(
+        Err(CommandFailure::Input(format!(
             "{root} is no data directory of `receipts up`: name one with --data"
         )))
     }
@@ -143,9 +143,9 @@ impl DataDir {
     ///
     /// # Errors
     /// The lock file can't be opened.
-    pub fn lock(&self) -> Result<Option<Lock>, Failure> {
+    pub fn lock(&self) -> Result<Option<Lock>, CommandFailure> {
         let path = self.root.join("lock");
-        let unusable = |what: String| Failure::Input(format!("{} can't be locked: {what}", path.display()));
+        let unusable = |what: String| CommandFailure::Input(format!("{} can't be locked: {what}", path.display()));
         let opened = OpenOptions::new()
             .create(true)
             .truncate(false)
@@ -176,11 +176,11 @@ impl DataDir {
     ///
     /// # Errors
     /// The file can't be written.
-    pub fn publish(&self, addresses: &Addresses) -> Result<(), Failure> {
+    pub fn publish(&self, addresses: &Addresses) -> Result<(), CommandFailure> {
         let text = serde_json::to_string_pretty(addresses).unwrap_or_default() + "\n";
         let path = self.addresses();
         crate::key_file::write(&path, &text, 0o644, true)
-            .map_err(|e| Failure::Input(format!("{} can't be written: {e}", path.display())))
+            .map_err(|e| CommandFailure::Input(format!("{} can't be written: {e}", path.display())))
     }
 
     /// Removes `addresses.json`.

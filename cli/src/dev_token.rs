@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use service::instant::now_ms;
 use sha2::{Digest, Sha256};
 
-use crate::failure::{Answer, Failure};
+use crate::failure::{CommandFailure, CommandOutcome};
 use crate::key_file;
 use crate::settings::SettingsArgs;
 use crate::terminal::Output;
@@ -57,12 +57,12 @@ fn email(text: &str) -> Result<Email, String> {
 
 impl DevToken {
     /// Runs the command.
-    pub fn run(self) -> Result<Answer, Failure> {
+    pub fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let settings = self.settings.load()?;
         if settings.auth.is_given() {
             let what =
                 "[auth] is configured, so tokens of dev-token aren't trusted: get one from your identity provider";
-            return Err(Failure::Input(what.to_owned()));
+            return Err(CommandFailure::Input(what.to_owned()));
         }
         settings.data.create()?;
         let issuer = Issuer::open(settings.data.root())?;
@@ -81,7 +81,7 @@ impl DevToken {
         let mut out = Output::stdout();
         out.line(issuer.sign(&claims)?)?;
         out.flush()?;
-        Ok(Answer::Good)
+        Ok(CommandOutcome::Good)
     }
 }
 
@@ -94,14 +94,14 @@ struct Issuer {
 impl Issuer {
     /// Reads the key of `data`, or makes it; of two commands at one time one makes it. Its JWKS is
     /// there afterwards.
-    fn open(data: &Path) -> Result<Self, Failure> {
+    fn open(data: &Path) -> Result<Self, CommandFailure> {
         let path = dev::key_file(data);
         let key = match fs::exists(&path) {
             Ok(false) => make(&path)?,
             _ => key_file::read(&path)?,
         };
         if key.algorithm() != Algorithm::Ed25519 {
-            return Err(Failure::Input(format!(
+            return Err(CommandFailure::Input(format!(
                 "the key {} isn't an Ed25519 key",
                 path.display()
             )));
@@ -117,18 +117,18 @@ impl Issuer {
 
     /// A JWT (RFC 7519) in the compact serialization (RFC 7515, 7.1), signed with EdDSA (RFC 8037,
     /// 3.1).
-    fn sign(&self, claims: &Value) -> Result<String, Failure> {
+    fn sign(&self, claims: &Value) -> Result<String, CommandFailure> {
         let header = json!({"alg": "EdDSA", "typ": "JWT", "kid": self.kid});
         let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
         let signed = format!("{}.{}", part(&header), part(claims));
-        let signature = self.key.sign(signed.as_bytes()).map_err(Failure::input)?;
+        let signature = self.key.sign(signed.as_bytes()).map_err(CommandFailure::input)?;
         Ok(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
     }
 }
 
-fn make(path: &Path) -> Result<SigningKey, Failure> {
-    let key = SigningKey::generate(Algorithm::Ed25519).map_err(Failure::input)?;
-    let pem = key.to_pkcs8_pem().map_err(Failure::input)?;
+fn make(path: &Path) -> Result<SigningKey, CommandFailure> {
+    let key = SigningKey::generate(Algorithm::Ed25519).map_err(CommandFailure::input)?;
+    let pem = key.to_pkcs8_pem().map_err(CommandFailure::input)?;
     match key_file::write(path, &pem, 0o600, false) {
         Ok(()) => Ok(key),
         // Another command was first.
@@ -138,7 +138,7 @@ fn make(path: &Path) -> Result<SigningKey, Failure> {
 }
 
 /// Writes the JWKS if it isn't there as it should be.
-fn publish(path: &Path, jwks: &Value) -> Result<(), Failure> {
+fn publish(path: &Path, jwks: &Value) -> Result<(), CommandFailure> {
     let text = format!("{jwks}\n");
     if fs::read_to_string(path).is_ok_and(|there| there == text) {
         return Ok(());
@@ -157,6 +157,6 @@ fn public_bytes(key: &SigningKey) -> Option<Vec<u8>> {
     Some(spki.get(spki.len().checked_sub(32)?..)?.to_vec())
 }
 
-fn unusable(path: &Path, why: impl ToString) -> Failure {
-    Failure::Input(format!("{} can't be used: {}", path.display(), why.to_string()))
+fn unusable(path: &Path, why: impl ToString) -> CommandFailure {
+    CommandFailure::Input(format!("{} can't be used: {}", path.display(), why.to_string()))
 }

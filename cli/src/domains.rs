@@ -8,7 +8,7 @@ pub(crate) use listing::{end_ms as domain_end_ms, state_text as domain_state, to
 
 use accounts::AccountsError;
 
-use crate::failure::{Answer, Failure};
+use crate::failure::{CommandFailure, CommandOutcome};
 
 /// The actor in the audit trail.
 const ACTOR: &str = "operator";
@@ -30,7 +30,7 @@ enum Command {
 
 impl Domains {
     /// Runs the command.
-    pub fn run(self) -> Result<Answer, Failure> {
+    pub fn run(self) -> Result<CommandOutcome, CommandFailure> {
         crate::runtime::block_on(async {
             match self.command {
                 Command::List(command) => command.run().await,
@@ -42,9 +42,9 @@ impl Domains {
     }
 }
 
-fn store_failure(error: AccountsError) -> Failure {
+fn store_failure(error: AccountsError) -> CommandFailure {
     match error {
-        AccountsError::UnknownAccount(_) => Failure::input(error),
-        error => Failure::unavailable(error),
+        AccountsError::UnknownAccount(_) => CommandFailure::input(error),
+        error => CommandFailure::unavailable(error),
     }
 }

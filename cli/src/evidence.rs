@@ -10,7 +10,7 @@ use serde::de::IgnoredAny;
 /// Members of an evidence file, or of one payload in it.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Members {
+struct EvidenceMembers {
     /// Receipts have it, and evidence doesn't.
     content: Option<IgnoredAny>,
     evidence: Option<Vec<Payload>>,
@@ -33,7 +33,7 @@ pub struct Payload {
 /// Returns the payloads of an evidence file; `None` if the document isn't one.
 #[must_use]
 pub fn payloads(document: &[u8]) -> Option<Vec<Payload>> {
-    let members: Members = serde_json::from_slice(document).ok()?;
+    let members: EvidenceMembers = serde_json::from_slice(document).ok()?;
     if members.content.is_some() {
         return None;
     }

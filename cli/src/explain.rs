@@ -2,7 +2,7 @@
 
 use receipt::{Arrival, CheckResult, Explanation, Judge};
 
-use crate::failure::{Answer, Failure};
+use crate::failure::{CommandFailure, CommandOutcome};
 use crate::input::InputArg;
 use crate::terminal::{BAD, FAINT, GOOD, HEAD, Output, is_hidden, mark, paint, visible};
 use crate::verify::Arrived;
@@ -32,7 +32,7 @@ pub struct Explain {
 
 impl Explain {
     /// Runs the command.
-    pub fn run(self) -> Result<Answer, Failure> {
+    pub fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let (received_at_ms, limits) = self.arrived.with_limits();
         let judge = Judge::new(limits, 64);
         let mut out = Output::stdout();
@@ -49,7 +49,7 @@ impl Explain {
             let explanation = judge.explain(&arrival);
             all_verified &= explanation.outcome == "verified";
             if self.json {
-                out.line(serde_json::to_string(&explanation).map_err(Failure::input)?)?;
+                out.line(serde_json::to_string(&explanation).map_err(CommandFailure::input)?)?;
             } else {
                 if explained > 0 {
                     out.line("")?;
@@ -62,9 +62,15 @@ impl Explain {
         }
         out.flush()?;
         if explained == 0 {
-            return Err(Failure::Input("there is nothing to explain in the input".to_owned()));
+            return Err(CommandFailure::Input(
+                "there is nothing to explain in the input".to_owned(),
+            ));
         }
-        Ok(if all_verified { Answer::Good } else { Answer::Found })
+        Ok(if all_verified {
+            CommandOutcome::Good
+        } else {
+            CommandOutcome::Found
+        })
     }
 }
 

@@ -16,7 +16,7 @@ Exit codes:
 /// The end of a command that went well enough to have an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
-pub enum Answer {
+pub enum CommandOutcome {
     /// Exit code 0.
     Good,
     /// Exit code 1: the check found something, and the output says what.
@@ -25,7 +25,7 @@ pub enum Answer {
 
 /// The end of a command that has no answer.
 #[derive(Debug, Error)]
-pub enum Failure {
+pub enum CommandFailure {
     /// Exit code 2: usage, or input that can't be read.
     #[error("{0}")]
     Input(String),
@@ -37,13 +37,13 @@ pub enum Failure {
     OutputClosed,
 }
 
-impl Failure {
-    /// An [`Failure::Input`] from anything that can be displayed.
+impl CommandFailure {
+    /// A [`CommandFailure::Input`] from anything that can be displayed.
     pub fn input(message: impl ToString) -> Self {
         Self::Input(message.to_string())
     }
 
-    /// An [`Failure::Unavailable`] from anything that can be displayed.
+    /// A [`CommandFailure::Unavailable`] from anything that can be displayed.
     pub fn unavailable(message: impl ToString) -> Self {
         Self::Unavailable(message.to_string())
     }
@@ -69,11 +69,11 @@ impl Failure {
     }
 }
 
-impl From<Answer> for ExitCode {
-    fn from(answer: Answer) -> Self {
+impl From<CommandOutcome> for ExitCode {
+    fn from(answer: CommandOutcome) -> Self {
         match answer {
-            Answer::Good => Self::SUCCESS,
-            Answer::Found => Self::from(1),
+            CommandOutcome::Good => Self::SUCCESS,
+            CommandOutcome::Found => Self::from(1),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `receipts idle`: does nothing, for pods in which people run commands.
 
-use crate::failure::{Answer, Failure};
+use crate::failure::{CommandFailure, CommandOutcome};
 
 const AFTER_HELP: &str = "\
 The image of this command has no shell and nothing else that waits; a pod lives as long as its first process does. \
@@ -23,11 +23,11 @@ impl Idle {
     ///
     /// # Errors
     /// Signals can't be listened to.
-    pub fn run(self) -> Result<Answer, Failure> {
+    pub fn run(self) -> Result<CommandOutcome, CommandFailure> {
         crate::runtime::block_on(async {
-            let told = service::shutdown::signals().map_err(Failure::unavailable)?;
+            let told = service::shutdown::signals().map_err(CommandFailure::unavailable)?;
             told.cancelled().await;
-            Ok(Answer::Good)
+            Ok(CommandOutcome::Good)
         })
     }
 }

@@ -13,7 +13,7 @@ use receipt::BodyKind;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 
 /// The most bytes that one document, one line, or one value spanning lines may have.
 pub const DOCUMENT_BYTES_MAX: usize = 64 << 20;
@@ -28,7 +28,7 @@ pub struct InputArg {
 
 impl InputArg {
     /// Opens the file, or standard input.
-    pub fn open(&self) -> Result<Input, Failure> {
+    pub fn open(&self) -> Result<Input, CommandFailure> {
         Input::open(self.file.as_deref())
     }
 }
@@ -51,8 +51,8 @@ pub struct Document {
 
 impl Document {
     /// Bytes of the document.
-    pub fn bytes(&self) -> Result<&[u8], Failure> {
-        let too_long = || Failure::Input(format!("line {}: longer than {DOCUMENT_BYTES_MAX} bytes", self.line));
+    pub fn bytes(&self) -> Result<&[u8], CommandFailure> {
+        let too_long = || CommandFailure::Input(format!("line {}: longer than {DOCUMENT_BYTES_MAX} bytes", self.line));
         self.bytes.as_deref().ok_or_else(too_long)
     }
 
@@ -62,12 +62,12 @@ impl Document {
     pub fn kind(&self) -> BodyKind {
         #[derive(serde::Deserialize)]
         #[serde(rename_all = "camelCase")]
-        struct Members {
+        struct DocumentMembers {
             receipts: Option<IgnoredAny>,
             receipt_id: Option<IgnoredAny>,
         }
-        match self.bytes.as_deref().map(serde_json::from_slice::<Members>) {
-            Some(Ok(Members {
+        match self.bytes.as_deref().map(serde_json::from_slice::<DocumentMembers>) {
+            Some(Ok(DocumentMembers {
                 receipts: Some(_),
                 receipt_id: None,
             })) => BodyKind::Batch,
@@ -78,16 +78,17 @@ impl Document {
 
 impl Input {
     /// Opens `path`; `None` and `-` are standard input.
-    pub fn open(path: Option<&Path>) -> Result<Self, Failure> {
+    pub fn open(path: Option<&Path>) -> Result<Self, CommandFailure> {
         match path {
             Some(path) if path != Path::new("-") => {
                 let shown = path.display();
-                let file = File::open(path).map_err(|e| Failure::Input(format!("{shown} can't be opened: {e}")))?;
+                let file =
+                    File::open(path).map_err(|e| CommandFailure::Input(format!("{shown} can't be opened: {e}")))?;
                 let metadata = file
                     .metadata()
-                    .map_err(|e| Failure::Input(format!("{shown} can't be read: {e}")))?;
+                    .map_err(|e| CommandFailure::Input(format!("{shown} can't be read: {e}")))?;
                 if metadata.is_dir() {
-                    return Err(Failure::Input(format!("{shown} is a directory")));
+                    return Err(CommandFailure::Input(format!("{shown} is a directory")));
                 }
                 Ok(Self {
                     name: shown.to_string(),
@@ -116,7 +117,7 @@ impl Input {
     }
 
     /// Reads the next bytes; none at the end.
-    pub fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Failure> {
+    pub fn read(&mut self, buffer: &mut [u8]) -> Result<usize, CommandFailure> {
         loop {
             match self.reader.read(buffer) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -126,7 +127,7 @@ impl Input {
     }
 
     /// Everything, if it is at most `bytes_max`.
-    pub fn read_all(mut self, bytes_max: usize) -> Result<Vec<u8>, Failure> {
+    pub fn read_all(mut self, bytes_max: usize) -> Result<Vec<u8>, CommandFailure> {
         let mut bytes = Vec::new();
         let limit = bytes_max as u64 + 1;
         (&mut self.reader)
@@ -134,7 +135,7 @@ impl Input {
             .read_to_end(&mut bytes)
             .map_err(|e| self.unreadable(&e))?;
         if bytes.len() > bytes_max {
-            return Err(Failure::Input(format!(
+            return Err(CommandFailure::Input(format!(
                 "{} is longer than {bytes_max} bytes",
                 self.name
             )));
@@ -144,34 +145,34 @@ impl Input {
 
     /// The lines that aren't blank, whatever is in them.
     #[must_use]
-    pub fn lines(self) -> Lines {
-        Lines { input: self, line: 0 }
+    pub fn lines(self) -> InputLines {
+        InputLines { input: self, line: 0 }
     }
 
     /// The documents.
     #[must_use]
-    pub fn documents(self) -> Documents {
-        Documents {
+    pub fn documents(self) -> DocumentStream {
+        DocumentStream {
             lines: self.lines(),
             started: false,
             ready: VecDeque::new(),
         }
     }
 
-    fn unreadable(&self, error: &io::Error) -> Failure {
-        Failure::Input(format!("{} can't be read: {error}", self.name))
+    fn unreadable(&self, error: &io::Error) -> CommandFailure {
+        CommandFailure::Input(format!("{} can't be read: {error}", self.name))
     }
 }
 
 /// The lines of an input that aren't blank, without their line ends.
-pub struct Lines {
+pub struct InputLines {
     input: Input,
     line: u64,
 }
 
-impl Lines {
+impl InputLines {
     /// The next line up to its end; the rest of one that is too long is skipped.
-    fn next_line(&mut self) -> Result<Option<Document>, Failure> {
+    fn next_line(&mut self) -> Result<Option<Document>, CommandFailure> {
         loop {
             let mut bytes = Vec::new();
             let limit = DOCUMENT_BYTES_MAX as u64 + 1;
@@ -203,13 +204,13 @@ impl Lines {
         }
     }
 
-    fn skip_line(&mut self) -> Result<(), Failure> {
+    fn skip_line(&mut self) -> Result<(), CommandFailure> {
         loop {
             let buffer = self
                 .input
                 .reader
                 .fill_buf()
-                .map_err(|e| Failure::Input(format!("can't be read: {e}")))?;
+                .map_err(|e| CommandFailure::Input(format!("can't be read: {e}")))?;
             if buffer.is_empty() {
                 return Ok(());
             }
@@ -223,7 +224,7 @@ impl Lines {
     }
 
     /// Appends everything that is left to `bytes`. False if that makes it too long.
-    fn read_rest(&mut self, bytes: &mut Vec<u8>) -> Result<bool, Failure> {
+    fn read_rest(&mut self, bytes: &mut Vec<u8>) -> Result<bool, CommandFailure> {
         bytes.push(b'\n');
         let limit = (DOCUMENT_BYTES_MAX + 1).saturating_sub(bytes.len()) as u64;
         (&mut self.input.reader)
@@ -234,8 +235,8 @@ impl Lines {
     }
 }
 
-impl Iterator for Lines {
-    type Item = Result<Document, Failure>;
+impl Iterator for InputLines {
+    type Item = Result<Document, CommandFailure>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.next_line().transpose()
@@ -243,14 +244,14 @@ impl Iterator for Lines {
 }
 
 /// The documents of an input, in order.
-pub struct Documents {
-    lines: Lines,
+pub struct DocumentStream {
+    lines: InputLines,
     started: bool,
     ready: VecDeque<Document>,
 }
 
-impl Documents {
-    fn read(&mut self) -> Result<Option<Document>, Failure> {
+impl DocumentStream {
+    fn read(&mut self) -> Result<Option<Document>, CommandFailure> {
         loop {
             if let Some(document) = self.ready.pop_front() {
                 return Ok(Some(document));
@@ -277,8 +278,8 @@ impl Documents {
     }
 }
 
-impl Iterator for Documents {
-    type Item = Result<Document, Failure>;
+impl Iterator for DocumentStream {
+    type Item = Result<Document, CommandFailure>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.read().transpose()

@@ -6,7 +6,7 @@ use receipt_log::{Log, LogInspector, PartitionState};
 use warehouse::{EmbeddedEngine, ShardProgress, Target, Warehouse, WarehouseError};
 
 use crate::data_dir::Lock;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::settings::Settings;
 
 /// The log of receipts, read only, and the warehouse: the running one through its socket, or one
@@ -26,7 +26,7 @@ pub struct Inspection {
 
 /// Purpose of an inspection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Purpose {
+pub enum InspectionPurpose {
     /// To look; a warehouse whose tables are gone is refused.
     Audit,
     /// To fix; tables that are gone are recreated.
@@ -55,7 +55,7 @@ impl Inspection {
     ///
     /// # Errors
     /// There is no such data, or an engine is unavailable.
-    pub async fn open(settings: &Settings, purpose: Purpose) -> Result<Self, Failure> {
+    pub async fn open(settings: &Settings, purpose: InspectionPurpose) -> Result<Self, CommandFailure> {
         let lock = if settings.kafka.is_given() && settings.warehouse.url.is_some() {
             None
         } else {
@@ -67,7 +67,7 @@ impl Inspection {
         };
         let live = lock.is_none();
         let open = || Log::open_to_look(&settings.kafka, &settings.data.log());
-        let log = tokio::task::block_in_place(open).map_err(Failure::unavailable)?;
+        let log = tokio::task::block_in_place(open).map_err(CommandFailure::unavailable)?;
         let mut tables_restored = Vec::new();
         let (warehouse, embedded) = match (&settings.warehouse.url, lock) {
             (Some(url), _) => {
@@ -75,15 +75,15 @@ impl Inspection {
                 (
                     Warehouse::connect(&target, &settings.warehouse)
                         .await
-                        .map_err(Failure::unavailable)?,
+                        .map_err(CommandFailure::unavailable)?,
                     None,
                 )
             }
             (None, Some(lock)) => {
                 let (directory, socket) = (settings.data.warehouse(), settings.data.socket());
                 let engine = match purpose {
-                    Purpose::Audit => EmbeddedEngine::start(&settings.warehouse, &directory, &socket).await,
-                    Purpose::Repair => {
+                    InspectionPurpose::Audit => EmbeddedEngine::start(&settings.warehouse, &directory, &socket).await,
+                    InspectionPurpose::Repair => {
                         let started = EmbeddedEngine::start_for_repair(&settings.warehouse, &directory, &socket).await;
                         started.map(|(engine, restored)| {
                             tables_restored = restored;
@@ -91,7 +91,7 @@ impl Inspection {
                         })
                     }
                 };
-                let engine = engine.map_err(Failure::unavailable)?;
+                let engine = engine.map_err(CommandFailure::unavailable)?;
                 (engine.warehouse(), Some((engine, lock)))
             }
             (None, None) => {
@@ -99,7 +99,7 @@ impl Inspection {
                 let connected = Warehouse::connect(&Target::Socket(socket.clone()), &settings.warehouse).await;
                 let silent = |error| {
                     let (holder, shown) = (settings.data.holder(), socket.display());
-                    Failure::Unavailable(if socket.exists() {
+                    CommandFailure::Unavailable(if socket.exists() {
                         format!("{holder} has the data open, but doesn't answer on {shown}: {error}")
                     } else {
                         format!(
@@ -111,9 +111,9 @@ impl Inspection {
                 (connected.map_err(silent)?, None)
             }
         };
-        if purpose == Purpose::Repair && embedded.is_none() {
+        if purpose == InspectionPurpose::Repair && embedded.is_none() {
             let restored = warehouse.restore_tables().await;
-            tables_restored = restored.map_err(Failure::unavailable)?;
+            tables_restored = restored.map_err(CommandFailure::unavailable)?;
         }
         Ok(Self {
             log,
@@ -128,9 +128,10 @@ impl Inspection {
     ///
     /// # Errors
     /// There is no such log, or it can't be read.
-    pub fn verdicts(&self, settings: &Settings) -> Result<Arc<dyn LogInspector>, Failure> {
+    pub fn verdicts(&self, settings: &Settings) -> Result<Arc<dyn LogInspector>, CommandFailure> {
         let open = || Log::open_verdicts_to_look(&settings.kafka, &settings.data.verdicts());
-        tokio::task::block_in_place(open).map_err(|error| Failure::Unavailable(format!("the log verdicts: {error}")))
+        tokio::task::block_in_place(open)
+            .map_err(|error| CommandFailure::Unavailable(format!("the log verdicts: {error}")))
     }
 
     /// The shards and their numbers.
@@ -142,8 +143,8 @@ impl Inspection {
     ///
     /// # Errors
     /// The warehouse is unavailable.
-    pub async fn stored(&self, shard: u32) -> Result<ShardProgress, Failure> {
-        let warehouse = self.warehouse.shard(shard).map_err(Failure::input)?;
+    pub async fn stored(&self, shard: u32) -> Result<ShardProgress, CommandFailure> {
+        let warehouse = self.warehouse.shard(shard).map_err(CommandFailure::input)?;
         let stored = match writer::resumption::stored(warehouse, shard).await {
             Err(WarehouseError::Damaged(_)) => {
                 let published = warehouse.progress().await;
@@ -151,14 +152,14 @@ impl Inspection {
             }
             stored => stored,
         };
-        stored.map_err(Failure::unavailable)
+        stored.map_err(CommandFailure::unavailable)
     }
 
     /// Progress of all shards' writers, as stored.
     ///
     /// # Errors
     /// The warehouse is unavailable.
-    pub async fn all_stored(&self) -> Result<Vec<ShardProgress>, Failure> {
+    pub async fn all_stored(&self) -> Result<Vec<ShardProgress>, CommandFailure> {
         let mut all = Vec::new();
         for (shard, _) in self.shards() {
             all.push(self.stored(shard).await?);
@@ -170,7 +171,7 @@ impl Inspection {
     ///
     /// # Errors
     /// An engine is unavailable.
-    pub async fn partitions(&self) -> Result<Vec<StoredPartition>, Failure> {
+    pub async fn partitions(&self) -> Result<Vec<StoredPartition>, CommandFailure> {
         // The tables first: nothing is stored that isn't in the log by then.
         let stored = self.all_stored().await?;
         let states = self.log.partitions(verifier::GROUP).await;
@@ -187,7 +188,7 @@ impl Inspection {
             }
         };
         Ok(states
-            .map_err(Failure::unavailable)?
+            .map_err(CommandFailure::unavailable)?
             .into_iter()
             .map(partition)
             .collect())

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use receipt::SigningKey;
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 
 /// No PKCS#8 key of the three kinds is near this long.
 const KEY_BYTES_MAX: u64 = 64 << 10;
@@ -22,20 +22,20 @@ pub struct KeyArg {
 
 impl KeyArg {
     /// Reads the key.
-    pub fn read(&self) -> Result<SigningKey, Failure> {
+    pub fn read(&self) -> Result<SigningKey, CommandFailure> {
         read(&self.path)
     }
 }
 
 /// Reads a private key.
-pub fn read(path: &Path) -> Result<SigningKey, Failure> {
+pub fn read(path: &Path) -> Result<SigningKey, CommandFailure> {
     let shown = path.display();
-    let file = File::open(path).map_err(|e| Failure::Input(format!("the key {shown} can't be opened: {e}")))?;
+    let file = File::open(path).map_err(|e| CommandFailure::Input(format!("the key {shown} can't be opened: {e}")))?;
     let mut pem = String::new();
     file.take(KEY_BYTES_MAX)
         .read_to_string(&mut pem)
-        .map_err(|e| Failure::Input(format!("the key {shown} can't be read: {e}")))?;
-    SigningKey::from_pkcs8_pem(&pem).map_err(|e| Failure::Input(format!("the key {shown} can't be used: {e}")))
+        .map_err(|e| CommandFailure::Input(format!("the key {shown} can't be read: {e}")))?;
+    SigningKey::from_pkcs8_pem(&pem).map_err(|e| CommandFailure::Input(format!("the key {shown} can't be used: {e}")))
 }
 
 /// Writes a file whole or not at all, with `mode`. An existing one is replaced only if `replace`.

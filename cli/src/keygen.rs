@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use receipt::{Algorithm, SigningKey};
 
-use crate::failure::{Answer, Failure};
+use crate::failure::{CommandFailure, CommandOutcome};
 use crate::key_file;
 use crate::terminal::{FAINT, Output, paint};
 
@@ -49,26 +49,26 @@ pub fn parse_algorithm(text: &str) -> Result<Algorithm, String> {
 
 impl Keygen {
     /// Runs the command.
-    pub fn run(self) -> Result<Answer, Failure> {
+    pub fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let mut public_name = OsString::from(&self.out);
         public_name.push(".pub");
         let public_path = PathBuf::from(public_name);
         for path in [&self.out, &public_path] {
             if !self.force && path.symlink_metadata().is_ok() {
-                return Err(Failure::Input(format!(
+                return Err(CommandFailure::Input(format!(
                     "{} exists; --force replaces it",
                     path.display()
                 )));
             }
         }
-        let key = SigningKey::generate(self.algorithm).map_err(Failure::input)?;
-        let private_pem = key.to_pkcs8_pem().map_err(Failure::input)?;
+        let key = SigningKey::generate(self.algorithm).map_err(CommandFailure::input)?;
+        let private_pem = key.to_pkcs8_pem().map_err(CommandFailure::input)?;
         for (path, text, mode) in [
             (&self.out, private_pem.as_str(), 0o600),
             (&public_path, key.public_key_pem(), 0o644),
         ] {
             key_file::write(path, text, mode, self.force)
-                .map_err(|e| Failure::Input(format!("{} can't be written: {e}", path.display())))?;
+                .map_err(|e| CommandFailure::Input(format!("{} can't be written: {e}", path.display())))?;
         }
         let mut out = Output::stdout();
         if self.json {
@@ -91,6 +91,6 @@ impl Keygen {
             ))?;
         }
         out.flush()?;
-        Ok(Answer::Good)
+        Ok(CommandOutcome::Good)
     }
 }

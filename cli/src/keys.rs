@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use service::instant::now_ms;
 
 use crate::account_store;
-use crate::failure::{Answer, Failure};
+use crate::failure::{CommandFailure, CommandOutcome};
 use crate::settings::SettingsArgs;
 use crate::terminal::{BAD, FAINT, GOOD, HEAD, Output, WARN, paint, visible};
 
@@ -134,7 +134,7 @@ struct Revoke {
 
 impl Keys {
     /// Runs the command.
-    pub fn run(self) -> Result<Answer, Failure> {
+    pub fn run(self) -> Result<CommandOutcome, CommandFailure> {
         crate::runtime::block_on(async {
             match self.command {
                 Command::Create(create) => create.run().await,
@@ -145,12 +145,12 @@ impl Keys {
     }
 }
 
-async fn open(settings: &SettingsArgs) -> Result<Accounts, Failure> {
+async fn open(settings: &SettingsArgs) -> Result<Accounts, CommandFailure> {
     account_store::open(&settings.load()?).await
 }
 
 /// A wish that can't be met is the user's; anything else the store's.
-fn failure(error: AccountsError) -> Failure {
+fn failure(error: AccountsError) -> CommandFailure {
     match error {
         AccountsError::DomainCount
         | AccountsError::NoScope
@@ -161,13 +161,13 @@ fn failure(error: AccountsError) -> Failure {
         | AccountsError::UnknownAccount(_)
         | AccountsError::KeyDomain(_)
         | AccountsError::KeyDomainCount
-        | AccountsError::TooManyKeys { .. } => Failure::input(error),
-        _ => Failure::unavailable(error),
+        | AccountsError::TooManyKeys { .. } => CommandFailure::input(error),
+        _ => CommandFailure::unavailable(error),
     }
 }
 
 impl Create {
-    async fn run(self) -> Result<Answer, Failure> {
+    async fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let accounts = open(&self.settings).await?;
         let new = NewKey {
             domains: self.domain,
@@ -181,7 +181,7 @@ impl Create {
         let issued = accounts.create_publisher_key(new).await.map_err(failure);
         let answer = match issued {
             Ok(made) => match show(&made, self.json) {
-                Ok(()) => Ok(Answer::Good),
+                Ok(()) => Ok(CommandOutcome::Good),
                 Err(unshown) => Err(take_back(&accounts, &made.issued.key_id, &unshown).await),
             },
             Err(failure) => Err(failure),
@@ -191,7 +191,7 @@ impl Create {
     }
 }
 
-fn show(made: &PublisherKey, as_json: bool) -> Result<(), Failure> {
+fn show(made: &PublisherKey, as_json: bool) -> Result<(), CommandFailure> {
     let mut out = Output::stdout();
     if as_json {
         out.line(made_json(made))?;
@@ -214,17 +214,17 @@ fn show(made: &PublisherKey, as_json: bool) -> Result<(), Failure> {
 
 /// Revokes a key that nobody was shown: it could never be used, and would count among the account's
 /// keys.
-async fn take_back(accounts: &Accounts, key_id: &str, unshown: &Failure) -> Failure {
+async fn take_back(accounts: &Accounts, key_id: &str, unshown: &CommandFailure) -> CommandFailure {
     match accounts.revoke_key(None, key_id, OPERATOR).await {
-        Ok(_) => Failure::Input(format!("{unshown}; key {key_id} was made, not shown, and so revoked")),
-        Err(error) => Failure::Unavailable(format!(
+        Ok(_) => CommandFailure::Input(format!("{unshown}; key {key_id} was made, not shown, and so revoked")),
+        Err(error) => CommandFailure::Unavailable(format!(
             "{unshown}; key {key_id} was made and not shown, and can't be revoked now ({error}): run `receipts keys revoke {key_id}`"
         )),
     }
 }
 
 impl List {
-    async fn run(self) -> Result<Answer, Failure> {
+    async fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let accounts = open(&self.settings).await?;
         let listed = listed(&accounts).await.map_err(failure);
         accounts.close().await;
@@ -238,12 +238,12 @@ impl List {
             }
         }
         out.flush()?;
-        Ok(Answer::Good)
+        Ok(CommandOutcome::Good)
     }
 }
 
 impl Revoke {
-    async fn run(self) -> Result<Answer, Failure> {
+    async fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let accounts = open(&self.settings).await?;
         let revoked = accounts.revoke_key(None, &self.key_id, OPERATOR).await.map_err(failure);
         accounts.close().await;
@@ -251,11 +251,11 @@ impl Revoke {
         if revoked? == Revocation::Done {
             out.line(format_args!("{} is revoked", self.key_id))?;
             out.flush()?;
-            return Ok(Answer::Good);
+            return Ok(CommandOutcome::Good);
         }
         out.line(format_args!("{}: no such key that isn't revoked already", self.key_id))?;
         out.flush()?;
-        Ok(Answer::Found)
+        Ok(CommandOutcome::Found)
     }
 }
 

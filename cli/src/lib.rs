@@ -15,8 +15,8 @@
 //!   [`settings`], [`data_dir`], [`inspection`], `service_address` and `service_client` (requests
 //!   to a running service)
 //!
-//! A command is a struct of arguments with a `run` that returns an [`failure::Answer`] or a
-//! [`failure::Failure`].
+//! A command is a struct of arguments with a `run` that returns a [`failure::CommandOutcome`] or a
+//! [`failure::CommandFailure`].
 
 #![forbid(unsafe_code)]
 
@@ -76,7 +76,7 @@ use clap::Parser;
 pub fn main() -> ExitCode {
     match command::Cli::parse().run() {
         Ok(answer) => answer.into(),
-        Err(failure @ failure::Failure::OutputClosed) => ExitCode::from(failure.exit_code()),
+        Err(failure @ failure::CommandFailure::OutputClosed) => ExitCode::from(failure.exit_code()),
         Err(failure) => {
             // Texts of input are in it.
             let lines: Vec<String> = failure.to_string().lines().map(terminal::visible).collect();

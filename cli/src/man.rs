@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::CommandFactory;
 
 use crate::command::Cli;
-use crate::failure::{Answer, Failure};
+use crate::failure::{CommandFailure, CommandOutcome};
 use crate::terminal::{RawOutput, report};
 
 const AFTER_HELP: &str = "\
@@ -31,23 +31,23 @@ pub struct Man {
 
 impl Man {
     /// Runs the command.
-    pub fn run(self) -> Result<Answer, Failure> {
+    pub fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let Some(folder) = self.out else {
             let mut page = Vec::new();
             let rendered = clap_mangen::Man::new(Cli::command()).render(&mut page);
-            rendered.map_err(Failure::input)?;
+            rendered.map_err(CommandFailure::input)?;
             let mut out = RawOutput::stdout();
             out.bytes(&page)?;
             out.flush()?;
-            return Ok(Answer::Good);
+            return Ok(CommandOutcome::Good);
         };
         let shown = folder.display();
-        let unwritable = |error: std::io::Error| Failure::Input(format!("{shown} can't be written: {error}"));
+        let unwritable = |error: std::io::Error| CommandFailure::Input(format!("{shown} can't be written: {error}"));
         std::fs::create_dir_all(&folder).map_err(unwritable)?;
         clap_mangen::generate_to(Cli::command(), &folder).map_err(unwritable)?;
         report(
             format_args!("man pages are in {shown}: `man {shown}/receipts.1` shows the first"),
-            Answer::Good,
+            CommandOutcome::Good,
         )
     }
 }

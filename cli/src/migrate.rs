@@ -4,7 +4,7 @@ use accounts::Accounts;
 use receipt_log::Log;
 use warehouse::{Target, Warehouse};
 
-use crate::failure::{Answer, Failure};
+use crate::failure::{CommandFailure, CommandOutcome};
 use crate::settings::{Settings, SettingsArgs};
 use crate::terminal::{Output, mark};
 
@@ -33,7 +33,7 @@ pub struct Migrate {
 
 impl Migrate {
     /// Runs the command.
-    pub fn run(self) -> Result<Answer, Failure> {
+    pub fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let settings = self.settings.load()?;
         let mut out = Output::stdout();
         let mut none = true;
@@ -65,35 +65,36 @@ impl Migrate {
         }
         if none {
             let servers = "kafka.brokers, warehouse.url or accounts.url";
-            return Err(Failure::Input(format!("no server is named: give {servers}")));
+            return Err(CommandFailure::Input(format!("no server is named: give {servers}")));
         }
         out.flush()?;
-        Ok(Answer::Good)
+        Ok(CommandOutcome::Good)
     }
 }
 
 /// The topics of the two logs.
-fn topics(settings: &Settings) -> Result<(), Failure> {
+fn topics(settings: &Settings) -> Result<(), CommandFailure> {
     let Settings { kafka, data, .. } = settings;
-    let log = Log::open(kafka, &settings.log, &data.log()).map_err(Failure::unavailable)?;
+    let log = Log::open(kafka, &settings.log, &data.log()).map_err(CommandFailure::unavailable)?;
     log.close();
-    let verdicts = Log::open_verdicts(kafka, &settings.verdicts, &data.verdicts()).map_err(Failure::unavailable)?;
+    let verdicts =
+        Log::open_verdicts(kafka, &settings.verdicts, &data.verdicts()).map_err(CommandFailure::unavailable)?;
     verdicts.close();
     Ok(())
 }
 
-async fn tables(settings: &Settings, url: &str) -> Result<(), Failure> {
+async fn tables(settings: &Settings, url: &str) -> Result<(), CommandFailure> {
     let target = Target::Url(url.to_owned());
     let warehouse = Warehouse::connect(&target, &settings.warehouse).await;
-    let warehouse = warehouse.map_err(Failure::unavailable)?;
-    warehouse.migrate().await.map_err(Failure::unavailable)
+    let warehouse = warehouse.map_err(CommandFailure::unavailable)?;
+    warehouse.migrate().await.map_err(CommandFailure::unavailable)
 }
 
-async fn accounts(settings: &Settings) -> Result<(), Failure> {
+async fn accounts(settings: &Settings) -> Result<(), CommandFailure> {
     let accounts = Accounts::open(&settings.accounts, settings.data.root()).await;
-    let accounts = accounts.map_err(Failure::unavailable)?;
+    let accounts = accounts.map_err(CommandFailure::unavailable)?;
     // A database that is away is no error of the opening.
-    let there = accounts.ping().await.map_err(Failure::unavailable);
+    let there = accounts.ping().await.map_err(CommandFailure::unavailable);
     accounts.close().await;
     there
 }

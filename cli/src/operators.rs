@@ -9,7 +9,7 @@ use accounts::{Accounts, AccountsError, Domain, Operator, OperatorError, Operato
 use uuid::Uuid;
 
 use crate::account_store::with_store;
-use crate::failure::{Answer, Failure};
+use crate::failure::{CommandFailure, CommandOutcome};
 use crate::settings::SettingsArgs;
 
 /// The actor in the audit trail: whoever runs the deployment.
@@ -46,14 +46,14 @@ struct OperatorArgs {
 
 impl Operators {
     /// Runs the command.
-    pub fn run(self) -> Result<Answer, Failure> {
+    pub fn run(self) -> Result<CommandOutcome, CommandFailure> {
         // The embedded engine needs threads beside this one.
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .thread_name("operators")
             .enable_all()
             .build()
-            .map_err(Failure::unavailable)?;
+            .map_err(CommandFailure::unavailable)?;
         runtime.block_on(async {
             match self.command {
                 Command::List(command) => command.run().await,
@@ -73,8 +73,8 @@ impl OperatorArgs {
     /// Runs `work` on the store and the operator.
     async fn with_operator<T>(
         &self,
-        work: impl AsyncFnOnce(&Accounts, &Operator) -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
+        work: impl AsyncFnOnce(&Accounts, &Operator) -> Result<T, CommandFailure>,
+    ) -> Result<T, CommandFailure> {
         with_store(&self.settings, async |accounts| {
             work(accounts, &find(accounts, &self.operator).await?).await
         })
@@ -83,9 +83,9 @@ impl OperatorArgs {
 }
 
 /// The operator with this ID or domain. Of several with one domain, the one whose proof holds.
-async fn find(accounts: &Accounts, text: &str) -> Result<Operator, Failure> {
+async fn find(accounts: &Accounts, text: &str) -> Result<Operator, CommandFailure> {
     let unknown = || {
-        Failure::Input(format!(
+        CommandFailure::Input(format!(
             "there is no operator {text}: `receipts operators list` shows all"
         ))
     };
@@ -98,7 +98,7 @@ async fn find(accounts: &Accounts, text: &str) -> Result<Operator, Failure> {
     }
     let domain: Domain = text
         .parse()
-        .map_err(|error| Failure::Input(format!("{text} is neither an operator's ID nor a domain: {error}")))?;
+        .map_err(|error| CommandFailure::Input(format!("{text} is neither an operator's ID nor a domain: {error}")))?;
     let operators = accounts.operators(None).await.map_err(store_failure)?;
     let mut of_domain: Vec<Operator> = operators
         .into_iter()
@@ -111,27 +111,27 @@ async fn find(accounts: &Accounts, text: &str) -> Result<Operator, Failure> {
 }
 
 /// The newest period of the operator's key with this thumbprint or fingerprint.
-async fn find_key(accounts: &Accounts, operator: &Operator, text: &str) -> Result<OperatorKey, Failure> {
+async fn find_key(accounts: &Accounts, operator: &Operator, text: &str) -> Result<OperatorKey, CommandFailure> {
     let periods = accounts.operator_keys(operator).await.map_err(store_failure)?;
     let mut found = periods
         .into_iter()
         .filter(|period| period.key.thumbprint == text || period.key.fingerprint.to_string() == text);
     found.next().ok_or_else(|| {
         let domain = &operator.domain;
-        Failure::Input(format!(
+        CommandFailure::Input(format!(
             "{domain} has never had a key with the thumbprint or fingerprint {text}: `receipts operators show {domain}` \
              lists its keys"
         ))
     })
 }
 
-fn store_failure(error: AccountsError) -> Failure {
-    Failure::unavailable(error)
+fn store_failure(error: AccountsError) -> CommandFailure {
+    CommandFailure::unavailable(error)
 }
 
-fn failure(error: OperatorError) -> Failure {
+fn failure(error: OperatorError) -> CommandFailure {
     match error {
         OperatorError::Store(error) => store_failure(error),
-        refused => Failure::input(refused),
+        refused => CommandFailure::input(refused),
     }
 }

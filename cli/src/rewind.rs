@@ -14,8 +14,8 @@ use serde_json::json;
 use warehouse::{ShardProgress, VerdictsPosition, Warehouse};
 use writer::continuity::break_in;
 
-use crate::failure::{Answer, Failure};
-use crate::inspection::{Inspection, Purpose, stored_by_all};
+use crate::failure::{CommandFailure, CommandOutcome};
+use crate::inspection::{Inspection, InspectionPurpose, stored_by_all};
 use crate::settings::{Settings, SettingsArgs};
 use crate::terminal::{Output, mark};
 
@@ -59,7 +59,7 @@ pub struct Rewind {
 
 /// Position from which the verifiers of a partition continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Target {
+struct RewindTarget {
     partition: u32,
     epoch: u32,
     /// Offset that they had reached.
@@ -72,31 +72,31 @@ struct Target {
 
 /// Result of a run.
 #[derive(Debug)]
-enum Outcome {
+enum RewindOutcome {
     /// The log of verdicts continues what is stored.
     Unneeded,
     /// Records are lost, and nothing was changed.
-    Refused { reason: String, targets: Vec<Target> },
+    Refused { reason: String, targets: Vec<RewindTarget> },
     /// The verifiers were set back.
     Rewound {
         reason: String,
-        targets: Vec<Target>,
+        targets: Vec<RewindTarget>,
         moved_to: Option<PathBuf>,
     },
 }
 
 impl Rewind {
     /// Runs the command.
-    pub fn run(self) -> Result<Answer, Failure> {
+    pub fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let settings = self.settings.load()?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .thread_name("rewind")
             .enable_all()
             .build()
-            .map_err(Failure::unavailable)?;
+            .map_err(CommandFailure::unavailable)?;
         let outcome = runtime.block_on(async {
-            let inspection = Inspection::open(&settings, Purpose::Audit).await?;
+            let inspection = Inspection::open(&settings, InspectionPurpose::Audit).await?;
             let outcome = rewind(&settings, &inspection, self.accept_loss).await;
             inspection.close().await;
             outcome
@@ -105,22 +105,26 @@ impl Rewind {
     }
 }
 
-async fn rewind(settings: &Settings, inspection: &Inspection, accept_loss: bool) -> Result<Outcome, Failure> {
+async fn rewind(
+    settings: &Settings,
+    inspection: &Inspection,
+    accept_loss: bool,
+) -> Result<RewindOutcome, CommandFailure> {
     if inspection.live && !settings.kafka.is_given() {
         let holder = settings.data.holder();
-        return Err(Failure::Unavailable(format!(
+        return Err(CommandFailure::Unavailable(format!(
             "{holder} has the logs open: stop `receipts up`, rewind, and start it again"
         )));
     }
     let receipts = inspection.log.partitions(verifier::GROUP).await;
-    let receipts = receipts.map_err(Failure::unavailable)?;
+    let receipts = receipts.map_err(CommandFailure::unavailable)?;
     let stored = inspection.all_stored().await?;
     let Some(reason) = reason(settings, &receipts, &stored).await? else {
-        return Ok(Outcome::Unneeded);
+        return Ok(RewindOutcome::Unneeded);
     };
     let targets = targets(&receipts, &stored)?;
     if !accept_loss && targets.iter().any(|target| target.lost > 0) {
-        return Ok(Outcome::Refused { reason, targets });
+        return Ok(RewindOutcome::Refused { reason, targets });
     }
     let moved_to = if settings.kafka.is_given() {
         None
@@ -130,9 +134,9 @@ async fn rewind(settings: &Settings, inspection: &Inspection, accept_loss: bool)
     // From here on no other process is a shard's writer.
     let mut writer_epochs = Vec::new();
     for (shard, warehouse) in inspection.shards() {
-        let writer_epoch = warehouse.take_epoch(shard).await.map_err(Failure::unavailable)?;
+        let writer_epoch = warehouse.take_epoch(shard).await.map_err(CommandFailure::unavailable)?;
         let reason = "another process became a shard's writer at the same time: run `receipts rewind` again";
-        writer_epochs.push(writer_epoch.ok_or_else(|| Failure::unavailable(reason))?);
+        writer_epochs.push(writer_epoch.ok_or_else(|| CommandFailure::unavailable(reason))?);
     }
     let next = VerdictsPosition {
         epoch: new_log(settings).await?,
@@ -143,17 +147,17 @@ async fn rewind(settings: &Settings, inspection: &Inspection, accept_loss: bool)
         forget_ledger(warehouse, &targets).await?;
         let progress = progress(stored, &targets, next);
         let published = warehouse.publish_progress(&progress, Some(writer_epoch)).await;
-        published.map_err(Failure::unavailable)?;
+        published.map_err(CommandFailure::unavailable)?;
         if !warehouse
             .holds_epoch(writer_epoch)
             .await
-            .map_err(Failure::unavailable)?
+            .map_err(CommandFailure::unavailable)?
         {
             let reason = "a writer started meanwhile: stop the writers, and run `receipts rewind` again";
-            return Err(Failure::unavailable(reason));
+            return Err(CommandFailure::unavailable(reason));
         }
     }
-    Ok(Outcome::Rewound {
+    Ok(RewindOutcome::Rewound {
         reason,
         targets,
         moved_to,
@@ -162,14 +166,14 @@ async fn rewind(settings: &Settings, inspection: &Inspection, accept_loss: bool)
 
 /// Deletes the ledger lines of a shard that has stored more than all others: the verdicts on them
 /// come again. Their rows are equal to those that are stored, and merge.
-async fn forget_ledger(warehouse: &Warehouse, targets: &[Target]) -> Result<(), Failure> {
+async fn forget_ledger(warehouse: &Warehouse, targets: &[RewindTarget]) -> Result<(), CommandFailure> {
     for target in targets {
         let offsets = target.to..u64::MAX;
         let lines = warehouse.ledger_bounds(target.epoch, target.partition, offsets).await;
-        let lines = lines.map_err(Failure::unavailable)?;
+        let lines = lines.map_err(CommandFailure::unavailable)?;
         let first_offsets: Vec<u64> = lines.iter().map(|line| line.start).collect();
         let deleted = warehouse.delete_ledger_lines(target.epoch, target.partition, &first_offsets);
-        deleted.await.map_err(Failure::unavailable)?;
+        deleted.await.map_err(CommandFailure::unavailable)?;
     }
     Ok(())
 }
@@ -179,7 +183,7 @@ async fn reason(
     settings: &Settings,
     receipts: &[PartitionState],
     stored: &[ShardProgress],
-) -> Result<Option<String>, Failure> {
+) -> Result<Option<String>, CommandFailure> {
     let open = || Log::open_verdicts_to_look(&settings.kafka, &settings.data.verdicts());
     let verdicts = match tokio::task::block_in_place(open) {
         Ok(verdicts) => verdicts,
@@ -188,7 +192,7 @@ async fn reason(
         Err(LogOpenError::Embedded(
             unusable @ (OpenError::Missing(_) | OpenError::Damaged { .. } | OpenError::DamagedPosition { .. }),
         )) => return Ok(Some(unusable.to_string())),
-        Err(error) => return Err(Failure::unavailable(error)),
+        Err(error) => return Err(CommandFailure::unavailable(error)),
     };
     for shard in stored {
         match break_in(verdicts.as_ref(), receipts, shard).await {
@@ -196,14 +200,14 @@ async fn reason(
             Ok(reason) => return Ok(reason),
             // The disk is here, so a file that can't be read is damaged.
             Err(damaged) if !settings.kafka.is_given() => return Ok(Some(damaged.to_string())),
-            Err(error) => return Err(Failure::unavailable(error)),
+            Err(error) => return Err(CommandFailure::unavailable(error)),
         }
     }
     Ok(None)
 }
 
 /// Reads where the verifiers continue: behind what all shards have stored.
-fn targets(receipts: &[PartitionState], stored: &[ShardProgress]) -> Result<Vec<Target>, Failure> {
+fn targets(receipts: &[PartitionState], stored: &[ShardProgress]) -> Result<Vec<RewindTarget>, CommandFailure> {
     let mut targets = Vec::new();
     for state in receipts {
         // A shard without anything may have lost its tables: then all that is left is judged again.
@@ -211,7 +215,7 @@ fn targets(receipts: &[PartitionState], stored: &[ShardProgress]) -> Result<Vec<
         let known = stored_by_all(stored, state).filter(|_| !has_empty);
         let wanted = known.unwrap_or(state.begin_offset);
         if wanted > state.end_offset {
-            return Err(Failure::Unavailable(format!(
+            return Err(CommandFailure::Unavailable(format!(
                 "partition {} of receipts ends at offset {}, and verdicts are stored up to offset {wanted}: the log of receipts \
                  was set back. With the embedded log: move log/ aside, too (keep it), and start again; a new epoch begins",
                 state.partition, state.end_offset
@@ -222,7 +226,7 @@ fn targets(receipts: &[PartitionState], stored: &[ShardProgress]) -> Result<Vec<
             .committed
             .as_ref()
             .filter(|committed| committed.epoch == state.epoch);
-        targets.push(Target {
+        targets.push(RewindTarget {
             partition: state.partition,
             epoch: state.epoch,
             from: committed.map_or(state.begin_offset, |committed| committed.next_offset),
@@ -234,7 +238,7 @@ fn targets(receipts: &[PartitionState], stored: &[ShardProgress]) -> Result<Vec<
 }
 
 /// Progress with which the writer continues: everything that is stored, in the new log.
-fn progress(stored: &ShardProgress, targets: &[Target], next: VerdictsPosition) -> ShardProgress {
+fn progress(stored: &ShardProgress, targets: &[RewindTarget], next: VerdictsPosition) -> ShardProgress {
     let mut progress = stored.clone();
     progress.version += 1;
     progress.verdicts = next;
@@ -248,7 +252,7 @@ fn progress(stored: &ShardProgress, targets: &[Target], next: VerdictsPosition) 
 }
 
 /// Renames the old log of verdicts, if there is one.
-fn move_aside(verdicts: &Path) -> Result<Option<PathBuf>, Failure> {
+fn move_aside(verdicts: &Path) -> Result<Option<PathBuf>, CommandFailure> {
     let time = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%S%.3fZ");
     let aside = verdicts.with_file_name(format!("verdicts.old-{time}"));
     match std::fs::rename(verdicts, &aside) {
@@ -256,40 +260,42 @@ fn move_aside(verdicts: &Path) -> Result<Option<PathBuf>, Failure> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => {
             let (from, to) = (verdicts.display(), aside.display());
-            Err(Failure::Unavailable(format!("{from} can't be moved to {to}: {error}")))
+            Err(CommandFailure::Unavailable(format!(
+                "{from} can't be moved to {to}: {error}"
+            )))
         }
     }
 }
 
 /// Makes the new log of verdicts and returns its epoch. On Kafka a topic without records may exist
 /// already.
-async fn new_log(settings: &Settings) -> Result<u32, Failure> {
+async fn new_log(settings: &Settings) -> Result<u32, CommandFailure> {
     let open = || Log::open_verdicts(&settings.kafka, &settings.verdicts, &settings.data.verdicts());
-    let log = tokio::task::block_in_place(open).map_err(Failure::unavailable)?;
+    let log = tokio::task::block_in_place(open).map_err(CommandFailure::unavailable)?;
     let states = log.inspector().partitions(writer::GROUP).await;
     tokio::task::block_in_place(|| log.close());
-    let states = states.map_err(Failure::unavailable)?;
+    let states = states.map_err(CommandFailure::unavailable)?;
     if states.iter().any(|state| state.end_offset > 0) {
         let (brokers, topic) = (&settings.kafka.brokers, &settings.kafka.verdicts_topic);
-        return Err(Failure::Unavailable(format!(
+        return Err(CommandFailure::Unavailable(format!(
             "the topic {topic} has records that don't continue what is stored. Stop the verifiers, delete the topic, and run \
              `receipts rewind` again:\n  kafka-topics.sh --bootstrap-server {brokers} --delete --topic {topic}"
         )));
     }
     let state = states.first();
-    let state = state.ok_or_else(|| Failure::Unavailable("the log of verdicts has no partition".to_owned()))?;
+    let state = state.ok_or_else(|| CommandFailure::Unavailable("the log of verdicts has no partition".to_owned()))?;
     Ok(state.epoch)
 }
 
 /// Sets the verifiers' positions.
-fn set_back(settings: &Settings, targets: &[Target]) -> Result<(), Failure> {
+fn set_back(settings: &Settings, targets: &[RewindTarget]) -> Result<(), CommandFailure> {
     let positions: Vec<(u32, u64)> = targets.iter().map(|target| (target.partition, target.to)).collect();
     let rewind = || Log::rewind(&settings.kafka, &settings.data.log(), verifier::GROUP, &positions);
-    tokio::task::block_in_place(rewind).map_err(Failure::unavailable)
+    tokio::task::block_in_place(rewind).map_err(CommandFailure::unavailable)
 }
 
-impl Outcome {
-    fn write(&self, json: bool) -> Result<Answer, Failure> {
+impl RewindOutcome {
+    fn write(&self, json: bool) -> Result<CommandOutcome, CommandFailure> {
         let mut out = Output::stdout();
         if json {
             out.line(self.to_json())?;
@@ -300,8 +306,8 @@ impl Outcome {
         }
         out.flush()?;
         Ok(match self {
-            Self::Refused { .. } => Answer::Found,
-            Self::Unneeded | Self::Rewound { .. } => Answer::Good,
+            Self::Refused { .. } => CommandOutcome::Found,
+            Self::Unneeded | Self::Rewound { .. } => CommandOutcome::Good,
         })
     }
 
@@ -315,7 +321,7 @@ impl Outcome {
                 moved_to,
             } => (true, Some(reason), &targets[..], moved_to.as_ref()),
         };
-        let partition = |target: &Target| {
+        let partition = |target: &RewindTarget| {
             json!({
                 "partition": target.partition,
                 "from": target.from,
@@ -332,9 +338,9 @@ impl Outcome {
     }
 
     fn to_lines(&self) -> Vec<String> {
-        let lost = |target: &&Target| target.lost > 0;
-        let loss = |target: &Target| {
-            let Target {
+        let lost = |target: &&RewindTarget| target.lost > 0;
+        let loss = |target: &RewindTarget| {
+            let RewindTarget {
                 partition, lost, to, ..
             } = target;
             let (first, last) = (to - lost, to - 1);
@@ -368,8 +374,8 @@ impl Outcome {
                         .iter()
                         .map(|path| format!("  the old one is in {}", path.display())),
                 );
-                let set = |target: &Target| {
-                    let Target {
+                let set = |target: &RewindTarget| {
+                    let RewindTarget {
                         partition, from, to, ..
                     } = target;
                     format!("  partition {partition}: the verifiers continue at offset {to} (they had come to {from})")

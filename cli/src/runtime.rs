@@ -4,21 +4,23 @@ use std::future::Future;
 
 use tokio::runtime::{Builder, Runtime};
 
-use crate::failure::{Answer, Failure};
+use crate::failure::{CommandFailure, CommandOutcome};
 
 /// A runtime on this thread.
 ///
 /// # Errors
 /// The system gives none.
-pub(crate) fn on_this_thread() -> Result<Runtime, Failure> {
+pub(crate) fn on_this_thread() -> Result<Runtime, CommandFailure> {
     let runtime = Builder::new_current_thread().enable_all().build();
-    runtime.map_err(Failure::unavailable)
+    runtime.map_err(CommandFailure::unavailable)
 }
 
 /// Runs a command on it.
 ///
 /// # Errors
 /// The system gives none; and whatever the command fails with.
-pub(crate) fn block_on(command: impl Future<Output = Result<Answer, Failure>>) -> Result<Answer, Failure> {
+pub(crate) fn block_on(
+    command: impl Future<Output = Result<CommandOutcome, CommandFailure>>,
+) -> Result<CommandOutcome, CommandFailure> {
     on_this_thread()?.block_on(command)
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::data_dir::{Addresses, DataDir};
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 
 /// The options `--url`, `--data` and `--cacert`.
 #[derive(Debug, Clone, clap::Args)]
@@ -24,7 +24,7 @@ impl ServiceAddress {
     ///
     /// # Errors
     /// No URL is given, and nothing runs on the data directory.
-    pub(crate) fn gateway(&self) -> Result<String, Failure> {
+    pub(crate) fn gateway(&self) -> Result<String, CommandFailure> {
         self.find(|running| running.gateway)
     }
 
@@ -32,11 +32,11 @@ impl ServiceAddress {
     ///
     /// # Errors
     /// As for the gateway.
-    pub(crate) fn analytics(&self) -> Result<String, Failure> {
+    pub(crate) fn analytics(&self) -> Result<String, CommandFailure> {
         self.find(|running| running.analytics)
     }
 
-    fn find(&self, choose: impl FnOnce(Addresses) -> String) -> Result<String, Failure> {
+    fn find(&self, choose: impl FnOnce(Addresses) -> String) -> Result<String, CommandFailure> {
         if let Some(url) = self.url.as_ref().filter(|url| !url.is_empty()) {
             return Ok(url.clone());
         }
@@ -45,7 +45,7 @@ impl ServiceAddress {
             .ok()
             .and_then(|bytes| serde_json::from_slice(&bytes).ok());
         running.map(choose).ok_or_else(|| {
-            Failure::Input(format!(
+            CommandFailure::Input(format!(
                 "no `receipts up` runs on {}: start it, or name the service with --url http://HOST:PORT",
                 self.data.display()
             ))

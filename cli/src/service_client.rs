@@ -13,7 +13,7 @@ use hyper_util::rt::TokioExecutor;
 use receipts_client::connector;
 use serde_json::Value;
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 
 /// The longest answer that is read, in bytes; streams aren't limited by it.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
@@ -40,9 +40,9 @@ impl ServiceClient {
     ///
     /// # Errors
     /// `base` isn't an http or https URL, or `cacert` can't be used.
-    pub(crate) fn new(base: &str, cacert: Option<&Path>) -> Result<Self, Failure> {
+    pub(crate) fn new(base: &str, cacert: Option<&Path>) -> Result<Self, CommandFailure> {
         let base = base.trim_end_matches('/');
-        let connector = connector(base, CONNECT_WAIT, cacert).map_err(Failure::input)?;
+        let connector = connector(base, CONNECT_WAIT, cacert).map_err(CommandFailure::input)?;
         Ok(Self {
             http: HyperClient::builder(TokioExecutor::new()).build(connector),
             base: base.to_owned(),
@@ -64,13 +64,15 @@ impl ServiceClient {
         path: &str,
         headers: HeaderMap,
         body: Bytes,
-    ) -> Result<Response<Incoming>, Failure> {
+    ) -> Result<Response<Incoming>, CommandFailure> {
         let url = self.url(path);
         let request = Request::builder().method(method).uri(&url).body(Full::new(body));
-        let mut request = request.map_err(|error| Failure::Input(format!("{url} isn't a URL: {error}")))?;
+        let mut request = request.map_err(|error| CommandFailure::Input(format!("{url} isn't a URL: {error}")))?;
         *request.headers_mut() = headers;
         let answer = self.http.request(request).await;
-        answer.map_err(|error| Failure::Unavailable(format!("{} doesn't answer: {}", self.base, innermost(&error))))
+        answer.map_err(|error| {
+            CommandFailure::Unavailable(format!("{} doesn't answer: {}", self.base, innermost(&error)))
+        })
     }
 
     /// Sends a request and reads the whole answer, within `wait_max`.
@@ -84,12 +86,12 @@ impl ServiceClient {
         headers: HeaderMap,
         body: Bytes,
         wait_max: Duration,
-    ) -> Result<Answered, Failure> {
+    ) -> Result<Answered, CommandFailure> {
         let answer = async {
             let (head, body) = self.request(method, path, headers, body).await?.into_parts();
             Answered::read(head.status, head.headers, body).await
         };
-        let late = || Failure::Unavailable(format!("{} has no answer within {wait_max:?}", self.base));
+        let late = || CommandFailure::Unavailable(format!("{} has no answer within {wait_max:?}", self.base));
         tokio::time::timeout(wait_max, answer).await.map_err(|_| late())?
     }
 }
@@ -99,9 +101,9 @@ impl Answered {
     ///
     /// # Errors
     /// The connection breaks, or the answer is too long.
-    pub(crate) async fn read(status: StatusCode, headers: HeaderMap, body: Incoming) -> Result<Self, Failure> {
+    pub(crate) async fn read(status: StatusCode, headers: HeaderMap, body: Incoming) -> Result<Self, CommandFailure> {
         let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
-        let body = body.map_err(|error| Failure::Unavailable(format!("the answer can't be read: {error}")))?;
+        let body = body.map_err(|error| CommandFailure::Unavailable(format!("the answer can't be read: {error}")))?;
         Ok(Self {
             status,
             headers,
@@ -133,8 +135,8 @@ impl Answered {
 ///
 /// # Errors
 /// The text has characters that no field may have.
-pub(crate) fn field(name: &str, text: &str) -> Result<HeaderValue, Failure> {
-    HeaderValue::from_str(text).map_err(|_| Failure::Input(format!("{name} has characters that can't be sent")))
+pub(crate) fn field(name: &str, text: &str) -> Result<HeaderValue, CommandFailure> {
+    HeaderValue::from_str(text).map_err(|_| CommandFailure::Input(format!("{name} has characters that can't be sent")))
 }
 
 /// The last cause: "Connection refused" rather than "client error (Connect)".

@@ -8,7 +8,7 @@ use gateway::GatewayConfig;
 use publisher_api::{AuthConfig, PublisherConfig, SmtpConfig};
 use receipt::Limits;
 use receipt_log::{EmbeddedConfig, KafkaConfig};
-use service::config::{ConfigError, Faults, Source, known_keys};
+use service::config::{ConfigError, ConfigFaults, Source, known_keys};
 use service::data::DataConfig;
 use service::rate_limit::{QuotasConfig, RedisConfig};
 use service::telemetry::TelemetryConfig;
@@ -17,7 +17,7 @@ use warehouse::WarehouseConfig;
 use writer::WriterConfig;
 
 use crate::data_dir::DataDir;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 
 /// Bytes of a record beside its body: more than the log's own fields can take.
 const RECORD_FRAME_BYTES: usize = 4 << 10;
@@ -84,9 +84,9 @@ impl SettingsArgs {
     ///
     /// # Errors
     /// Every fault of the configuration at once.
-    pub fn load(&self) -> Result<Settings, Failure> {
-        let source = Source::load(self.config.as_deref()).map_err(Failure::input)?;
-        let mut settings = Settings::read(source).map_err(Failure::input)?;
+    pub fn load(&self) -> Result<Settings, CommandFailure> {
+        let source = Source::load(self.config.as_deref()).map_err(CommandFailure::input)?;
+        let mut settings = Settings::read(source).map_err(CommandFailure::input)?;
         if let Some(data) = &self.data {
             settings.data = DataDir::new(data)?;
         }
@@ -102,7 +102,7 @@ impl Settings {
     /// Every fault found.
     pub fn read(mut source: Source) -> Result<Self, ConfigError> {
         let data: DataConfig = source.section("data");
-        let embedded = |log: &EmbeddedConfig, faults: &mut Faults| {
+        let embedded = |log: &EmbeddedConfig, faults: &mut ConfigFaults| {
             for fault in log.validate().err().unwrap_or_default() {
                 faults.push("", fault);
             }
@@ -157,26 +157,26 @@ impl Settings {
     }
 
     /// Checks that no section can make alone.
-    fn fit(&self) -> Result<(), Failure> {
-        self.gateway.fits(&self.limits).map_err(Failure::Input)?;
+    fn fit(&self) -> Result<(), CommandFailure> {
+        self.gateway.fits(&self.limits).map_err(CommandFailure::Input)?;
         let kafka = self
             .kafka
             .fits(self.gateway.append_wait_ms_max, self.limits.batch_bytes_max);
-        kafka.map_err(Failure::Input)?;
+        kafka.map_err(CommandFailure::Input)?;
         let needed = self.limits.batch_bytes_max.saturating_add(RECORD_FRAME_BYTES);
         if !self.kafka.is_given() && self.log.record_bytes_max < needed {
-            return Err(Failure::Input(format!(
+            return Err(CommandFailure::Input(format!(
                 "log.record_bytes_max is {}, must be at least {needed}: limits.batch_bytes_max and {RECORD_FRAME_BYTES} bytes more",
                 self.log.record_bytes_max
             )));
         }
         if !self.kafka.is_given() && !self.warehouse.shards.is_empty() {
             let reason = "warehouse.shards needs kafka.brokers: the embedded log has one shard";
-            return Err(Failure::Input(reason.to_owned()));
+            return Err(CommandFailure::Input(reason.to_owned()));
         }
         self.fit_verdicts()?;
         if self.warehouse.insert_bytes_max < needed as u64 {
-            return Err(Failure::Input(format!(
+            return Err(CommandFailure::Input(format!(
                 "warehouse.insert_bytes_max is {}, must be at least {needed}: a rejected batch is one row",
                 self.warehouse.insert_bytes_max
             )));
@@ -186,13 +186,13 @@ impl Settings {
 
     /// A record of `verdicts` must be able to hold the verdicts on one record of `receipts`, and
     /// one append those on a block.
-    fn fit_verdicts(&self) -> Result<(), Failure> {
+    fn fit_verdicts(&self) -> Result<(), CommandFailure> {
         let batch = self.limits.batch_bytes_max;
         let record = verdicts_bytes(batch);
         let of_record = "3 x limits.batch_bytes_max and 4194304 bytes more";
         if self.kafka.is_given() {
             if self.kafka.verdicts_bytes_max < record {
-                return Err(Failure::Input(format!(
+                return Err(CommandFailure::Input(format!(
                     "kafka.verdicts_bytes_max is {}, must be at least {record}: {of_record}",
                     self.kafka.verdicts_bytes_max
                 )));
@@ -200,7 +200,7 @@ impl Settings {
             return Ok(());
         }
         if self.verdicts.record_bytes_max < record {
-            return Err(Failure::Input(format!(
+            return Err(CommandFailure::Input(format!(
                 "verdicts.record_bytes_max is {}, must be at least {record}: {of_record}",
                 self.verdicts.record_bytes_max
             )));
@@ -212,7 +212,7 @@ impl Settings {
             ("segment_bytes", self.verdicts.segment_bytes),
         ] {
             if given < block as u64 {
-                return Err(Failure::Input(format!(
+                return Err(CommandFailure::Input(format!(
                     "verdicts.{key} is {given}, must be at least {block}: 3 x (verifier.block_bytes_max and \
                      limits.batch_bytes_max) and 4194304 bytes more"
                 )));
@@ -226,11 +226,11 @@ impl Settings {
     ///
     /// # Errors
     /// No key is listed.
-    pub fn has_shared_keys(&self) -> Result<(), Failure> {
+    pub fn has_shared_keys(&self) -> Result<(), CommandFailure> {
         if !self.kafka.is_given() {
             return Ok(());
         }
-        self.gateway.has_shared_keys().map_err(Failure::Input)
+        self.gateway.has_shared_keys().map_err(CommandFailure::Input)
     }
 }
 

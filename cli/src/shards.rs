@@ -12,7 +12,7 @@ use service::instant::rfc3339_ms;
 use warehouse::{Target, Warehouse};
 
 use crate::account_store;
-use crate::failure::{Answer, Failure};
+use crate::failure::{CommandFailure, CommandOutcome};
 use crate::settings::{Settings, SettingsArgs};
 use crate::terminal::{HEAD, Output, mark, paint};
 
@@ -113,12 +113,12 @@ impl FromStr for Split {
 
 impl Shards {
     /// Runs the command.
-    pub fn run(self) -> Result<Answer, Failure> {
+    pub fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
             .build()
-            .map_err(Failure::unavailable)?;
+            .map_err(CommandFailure::unavailable)?;
         runtime.block_on(async {
             match self.command {
                 Command::List(list) => list.run().await,
@@ -128,15 +128,15 @@ impl Shards {
     }
 }
 
-fn failure(error: AccountsError) -> Failure {
+fn failure(error: AccountsError) -> CommandFailure {
     match error {
-        AccountsError::ShardMap(_) => Failure::input(error),
-        _ => Failure::unavailable(error),
+        AccountsError::ShardMap(_) => CommandFailure::input(error),
+        _ => CommandFailure::unavailable(error),
     }
 }
 
 impl List {
-    async fn run(self) -> Result<Answer, Failure> {
+    async fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let settings = self.settings.load()?;
         let accounts = account_store::open(&settings).await?;
         let entries = accounts.shard_map_entries().await;
@@ -172,12 +172,12 @@ impl List {
             }
         }
         out.flush()?;
-        Ok(Answer::Good)
+        Ok(CommandOutcome::Good)
     }
 }
 
 impl Add {
-    async fn run(self) -> Result<Answer, Failure> {
+    async fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let settings = self.settings.load()?;
         let from_day = match self.from {
             Some(date) => day(date)?,
@@ -209,77 +209,79 @@ impl Add {
             ))?;
         }
         out.flush()?;
-        Ok(Answer::Good)
+        Ok(CommandOutcome::Good)
     }
 }
 
 /// Checks what doesn't depend on other entries, before any request to a server.
-fn check_entry(new: &NewShardMapEntry) -> Result<(), Failure> {
+fn check_entry(new: &NewShardMapEntry) -> Result<(), CommandFailure> {
     let entry = ShardMapEntry {
         version: 1,
         from_day: new.from_day,
         shards: new.shards,
         splits: new.splits.clone(),
     };
-    ShardMap::new(vec![entry]).map(drop).map_err(Failure::input)
+    ShardMap::new(vec![entry]).map(drop).map_err(CommandFailure::input)
 }
 
-async fn check_partitions(settings: &Settings, shards: u32) -> Result<(), Failure> {
+async fn check_partitions(settings: &Settings, shards: u32) -> Result<(), CommandFailure> {
     if !settings.kafka.is_given() {
-        return Err(Failure::Input(
+        return Err(CommandFailure::Input(
             "the embedded log has one shard: shards need Kafka (kafka.brokers) and ClickHouse (warehouse.url)"
                 .to_owned(),
         ));
     }
     let open = || Log::open_verdicts_to_look(&settings.kafka, &settings.data.verdicts());
-    let verdicts = tokio::task::block_in_place(open).map_err(Failure::unavailable)?;
+    let verdicts = tokio::task::block_in_place(open).map_err(CommandFailure::unavailable)?;
     let found = verdicts
         .partitions(writer::GROUP)
         .await
-        .map_err(Failure::unavailable)?
+        .map_err(CommandFailure::unavailable)?
         .len();
     if found >= shards as usize {
         return Ok(());
     }
     let (brokers, topic) = (&settings.kafka.brokers, &settings.kafka.verdicts_topic);
-    Err(Failure::Input(format!(
+    Err(CommandFailure::Input(format!(
         "the topic {topic} has {found} partitions, and {shards} shards need one each. Add some, and set \
          kafka.verdicts_partitions to {shards}:\n  kafka-topics.sh --bootstrap-server {brokers} --alter --topic {topic} \
          --partitions {shards}"
     )))
 }
 
-async fn check_tables(settings: &Settings, shards: u32) -> Result<(), Failure> {
+async fn check_tables(settings: &Settings, shards: u32) -> Result<(), CommandFailure> {
     let Some(url) = &settings.warehouse.url else {
-        return Err(Failure::Input("shards need ClickHouse: give warehouse.url".to_owned()));
+        return Err(CommandFailure::Input(
+            "shards need ClickHouse: give warehouse.url".to_owned(),
+        ));
     };
     let found = settings.warehouse.shards.len();
     if found < shards as usize {
-        return Err(Failure::Input(format!(
+        return Err(CommandFailure::Input(format!(
             "warehouse.shards has {found} addresses, and there are to be {shards} shards: add the others, and start the \
              services with them first"
         )));
     }
     let warehouse = Warehouse::connect(&Target::Url(url.clone()), &settings.warehouse).await;
-    let warehouse = warehouse.map_err(Failure::unavailable)?;
-    warehouse.migrate().await.map_err(Failure::unavailable)
+    let warehouse = warehouse.map_err(CommandFailure::unavailable)?;
+    warehouse.migrate().await.map_err(CommandFailure::unavailable)
 }
 
 /// The first UTC day that begins 24 hours after `now` or later, in days since the Unix epoch.
-fn earliest_day(now: Timestamp) -> Result<i64, Failure> {
-    let from = now.checked_add(24.hours()).map_err(Failure::input)?;
+fn earliest_day(now: Timestamp) -> Result<i64, CommandFailure> {
+    let from = now.checked_add(24.hours()).map_err(CommandFailure::input)?;
     let from = from.to_zoned(jiff::tz::TimeZone::UTC);
-    let next = match from.start_of_day().map_err(Failure::input)? {
+    let next = match from.start_of_day().map_err(CommandFailure::input)? {
         start if start == from => from.date(),
-        _ => from.date().tomorrow().map_err(Failure::input)?,
+        _ => from.date().tomorrow().map_err(CommandFailure::input)?,
     };
     day(next)
 }
 
-fn day(date: Date) -> Result<i64, Failure> {
+fn day(date: Date) -> Result<i64, CommandFailure> {
     let since = Date::constant(1970, 1, 1)
         .until((Unit::Day, date))
-        .map_err(Failure::input)?;
+        .map_err(CommandFailure::input)?;
     Ok(i64::from(since.get_days()))
 }
 

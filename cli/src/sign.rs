@@ -6,7 +6,7 @@ use receipt::{
 use service::instant::now_ms;
 
 use crate::blocks::map_in_order;
-use crate::failure::{Answer, Failure};
+use crate::failure::{CommandFailure, CommandOutcome};
 use crate::input::{Document, InputArg};
 use crate::key_file::KeyArg;
 use crate::terminal::RawOutput;
@@ -43,7 +43,7 @@ pub struct Sign {
 
 impl Sign {
     /// Runs the command.
-    pub fn run(self) -> Result<Answer, Failure> {
+    pub fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let key = self.key.read()?;
         let documents = self.input.open()?.documents();
         let limits = Limits::default();
@@ -61,13 +61,15 @@ impl Sign {
         out.flush()?;
         result?;
         if signed == 0 {
-            return Err(Failure::Input("there is nothing to sign in the input".to_owned()));
+            return Err(CommandFailure::Input(
+                "there is nothing to sign in the input".to_owned(),
+            ));
         }
-        Ok(Answer::Good)
+        Ok(CommandOutcome::Good)
     }
 }
 
-fn sign(document: &Document, key: &SigningKey, limits: &Limits, force: bool) -> Result<Vec<u8>, Failure> {
+fn sign(document: &Document, key: &SigningKey, limits: &Limits, force: bool) -> Result<Vec<u8>, CommandFailure> {
     let bytes = document.bytes()?;
     let signed = match document.kind() {
         BodyKind::Receipt => sign_receipt(bytes, key, limits),
@@ -75,9 +77,9 @@ fn sign(document: &Document, key: &SigningKey, limits: &Limits, force: bool) -> 
     };
     let signed = signed.map_err(|error| match error {
         SignError::Format(faults) => {
-            Failure::Input(format!("line {} can't be signed:{}", document.line, list(&faults)))
+            CommandFailure::Input(format!("line {} can't be signed:{}", document.line, list(&faults)))
         }
-        other => Failure::Input(format!("line {}: {other}", document.line)),
+        other => CommandFailure::Input(format!("line {}: {other}", document.line)),
     })?;
     if force {
         return Ok(signed);
@@ -87,7 +89,7 @@ fn sign(document: &Document, key: &SigningKey, limits: &Limits, force: bool) -> 
         BodyKind::Batch => check_batch(&signed, now_ms(), limits).err(),
     };
     let Some(faults) = faults else { return Ok(signed) };
-    Err(Failure::Input(format!(
+    Err(CommandFailure::Input(format!(
         "line {} would be refused, so it isn't signed (--force signs it):{}",
         document.line,
         list(&faults)

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
 
-use crate::failure::{Answer, Failure};
+use crate::failure::{CommandFailure, CommandOutcome};
 
 /// Style of things that are as they should be.
 pub const GOOD: Style = AnsiColor::Green.on_default();
@@ -53,7 +53,7 @@ pub fn mark(good: bool) -> String {
 }
 
 /// Standard output for results: buffered, stripped of colours where they don't belong, with a
-/// closed reader as a [`Failure::OutputClosed`].
+/// closed reader as a [`CommandFailure::OutputClosed`].
 pub struct Output {
     stream: io::BufWriter<anstream::Stdout>,
 }
@@ -68,13 +68,13 @@ impl Output {
     }
 
     /// Writes a line.
-    pub fn line(&mut self, text: impl Display) -> Result<(), Failure> {
-        writeln!(self.stream, "{text}").map_err(|e| Failure::output(&e))
+    pub fn line(&mut self, text: impl Display) -> Result<(), CommandFailure> {
+        writeln!(self.stream, "{text}").map_err(|e| CommandFailure::output(&e))
     }
 
     /// Writes what was buffered.
-    pub fn flush(&mut self) -> Result<(), Failure> {
-        self.stream.flush().map_err(|e| Failure::output(&e))
+    pub fn flush(&mut self) -> Result<(), CommandFailure> {
+        self.stream.flush().map_err(|e| CommandFailure::output(&e))
     }
 }
 
@@ -93,19 +93,19 @@ impl RawOutput {
     }
 
     /// Writes bytes as they are.
-    pub fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        self.stream.write_all(bytes).map_err(|e| Failure::output(&e))
+    pub fn bytes(&mut self, bytes: &[u8]) -> Result<(), CommandFailure> {
+        self.stream.write_all(bytes).map_err(|e| CommandFailure::output(&e))
     }
 
     /// Writes a value as one line of JSON.
-    pub fn json(&mut self, value: &impl serde::Serialize) -> Result<(), Failure> {
-        serde_json::to_writer(&mut self.stream, value).map_err(|e| Failure::output(&e.into()))?;
+    pub fn json(&mut self, value: &impl serde::Serialize) -> Result<(), CommandFailure> {
+        serde_json::to_writer(&mut self.stream, value).map_err(|e| CommandFailure::output(&e.into()))?;
         self.bytes(b"\n")
     }
 
     /// Writes what was buffered.
-    pub fn flush(&mut self) -> Result<(), Failure> {
-        self.stream.flush().map_err(|e| Failure::output(&e))
+    pub fn flush(&mut self) -> Result<(), CommandFailure> {
+        self.stream.flush().map_err(|e| CommandFailure::output(&e))
     }
 }
 
@@ -116,7 +116,7 @@ pub fn report_list<T>(
     to_json: impl Fn(&T) -> serde_json::Value,
     heading: impl Display,
     to_line: impl Fn(&T) -> String,
-) -> Result<Answer, Failure> {
+) -> Result<CommandOutcome, CommandFailure> {
     let mut out = Output::stdout();
     if as_json {
         out.line(serde_json::Value::Array(items.iter().map(to_json).collect()))?;
@@ -127,11 +127,11 @@ pub fn report_list<T>(
         }
     }
     out.flush()?;
-    Ok(Answer::Good)
+    Ok(CommandOutcome::Good)
 }
 
 /// Writes one line about what was done, and returns the answer.
-pub fn report(line: impl Display, answer: Answer) -> Result<Answer, Failure> {
+pub fn report(line: impl Display, answer: CommandOutcome) -> Result<CommandOutcome, CommandFailure> {
     let mut out = Output::stdout();
     out.line(line)?;
     out.flush()?;

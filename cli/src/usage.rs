@@ -7,10 +7,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 use jiff::Timestamp;
 use serde_json::json;
 use usage::{Mismatch, MismatchKind, Usage as Aggregates};
-use warehouse::Scope;
+use warehouse::QueryScope;
 
-use crate::failure::{Answer, Failure};
-use crate::inspection::{Inspection, Purpose};
+use crate::failure::{CommandFailure, CommandOutcome};
+use crate::inspection::{Inspection, InspectionPurpose};
 use crate::rejected::selection::instant;
 use crate::settings::{Settings, SettingsArgs};
 use crate::terminal::{Output, mark};
@@ -101,14 +101,14 @@ impl Usage {
     /// Runs the command.
     ///
     /// # Errors
-    /// [`Failure`].
-    pub fn run(self) -> Result<Answer, Failure> {
+    /// [`CommandFailure`].
+    pub fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let settings = match &self.command {
             UsageCommand::Check(arguments) => {
                 if let (Some(from), Some(to)) = (arguments.from, arguments.to)
                     && from >= to
                 {
-                    return Err(Failure::input("--from must be before --to"));
+                    return Err(CommandFailure::input("--from must be before --to"));
                 }
                 &arguments.settings
             }
@@ -120,9 +120,9 @@ impl Usage {
             .thread_name("usage")
             .enable_all()
             .build()
-            .map_err(Failure::unavailable)?;
+            .map_err(CommandFailure::unavailable)?;
         runtime.block_on(async {
-            let inspection = Inspection::open(&settings, Purpose::Audit).await?;
+            let inspection = Inspection::open(&settings, InspectionPurpose::Audit).await?;
             let done = match &self.command {
                 UsageCommand::Check(arguments) => run_check(&settings, &inspection, arguments).await,
                 UsageCommand::Rebuild(arguments) => run_rebuild(&inspection, arguments).await,
@@ -133,7 +133,11 @@ impl Usage {
     }
 }
 
-async fn run_check(settings: &Settings, inspection: &Inspection, arguments: &CheckArgs) -> Result<Answer, Failure> {
+async fn run_check(
+    settings: &Settings,
+    inspection: &Inspection,
+    arguments: &CheckArgs,
+) -> Result<CommandOutcome, CommandFailure> {
     let usage = Aggregates::new(inspection.warehouse.clone());
     let range = (arguments.from.unwrap_or(0), arguments.to.unwrap_or(i64::MAX));
     let bar = ProgressBar::new(0);
@@ -164,17 +168,17 @@ async fn run_check(settings: &Settings, inspection: &Inspection, arguments: &Che
     }
     out.flush()?;
     Ok(if mismatches.is_empty() {
-        Answer::Good
+        CommandOutcome::Good
     } else {
-        Answer::Found
+        CommandOutcome::Found
     })
 }
 
-async fn run_rebuild(inspection: &Inspection, arguments: &RebuildArgs) -> Result<Answer, Failure> {
+async fn run_rebuild(inspection: &Inspection, arguments: &RebuildArgs) -> Result<CommandOutcome, CommandFailure> {
     let publishers: Vec<String> = arguments.publisher.iter().map(ToString::to_string).collect();
     let names = publishers.join(", ");
     let before_ms = arguments.before.unwrap_or_else(|| Timestamp::now().as_millisecond());
-    let rebuilt = rebuild(inspection, &Scope::of(publishers), before_ms).await?;
+    let rebuilt = rebuild(inspection, &QueryScope::of(publishers), before_ms).await?;
     let done = rebuilt == Rebuild::Done;
     let mut out = Output::stdout();
     if arguments.json {
@@ -188,7 +192,11 @@ async fn run_rebuild(inspection: &Inspection, arguments: &RebuildArgs) -> Result
         ))?;
     }
     out.flush()?;
-    Ok(if done { Answer::Good } else { Answer::Found })
+    Ok(if done {
+        CommandOutcome::Good
+    } else {
+        CommandOutcome::Found
+    })
 }
 
 /// A mismatch, for programs.

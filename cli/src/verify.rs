@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::blocks::map_in_order;
 use crate::evidence;
-use crate::failure::{Answer, Failure};
+use crate::failure::{CommandFailure, CommandOutcome};
 use crate::input::{DOCUMENT_BYTES_MAX, Document, InputArg};
 use crate::terminal::{RawOutput, note};
 
@@ -84,7 +84,7 @@ impl Arrived {
 /// A line of output.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Verdict {
+struct VerifiedLine {
     receipt_id: Option<Uuid>,
     outcome: &'static str,
     reason: Option<RejectReason>,
@@ -94,7 +94,7 @@ struct Verdict {
 
 impl Verify {
     /// Runs the command.
-    pub fn run(self) -> Result<Answer, Failure> {
+    pub fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let (received_at_ms, limits) = self.arrived.with_limits();
         let judge = Judge::new(limits, KEYS_MAX);
         let judge_of_evidence = Judge::new(Limits::default().of_any_age(), KEYS_MAX);
@@ -126,19 +126,23 @@ impl Verify {
         out.flush()?;
         result?;
         if verified + rejected == 0 {
-            return Err(Failure::Input("there are no receipts in the input".to_owned()));
+            return Err(CommandFailure::Input("there are no receipts in the input".to_owned()));
         }
         if out_of_time > 0 {
             note(format_args!(
                 "{out_of_time} rejected for their timestamp alone: --received-at judges them as of another time"
             ));
         }
-        Ok(if rejected == 0 { Answer::Good } else { Answer::Found })
+        Ok(if rejected == 0 {
+            CommandOutcome::Good
+        } else {
+            CommandOutcome::Found
+        })
     }
 }
 
-fn verdict_on_evidence(judge: &Judge, payload: &evidence::Payload) -> Verdict {
-    let rejected = |detail| Verdict {
+fn verdict_on_evidence(judge: &Judge, payload: &evidence::Payload) -> VerifiedLine {
+    let rejected = |detail| VerifiedLine {
         receipt_id: None,
         outcome: "rejected",
         reason: Some(RejectReason::Malformed),
@@ -152,11 +156,11 @@ fn verdict_on_evidence(judge: &Judge, payload: &evidence::Payload) -> Verdict {
     }
 }
 
-fn verdicts(judge: &Judge, document: &Document, received_at_ms: i64) -> Vec<Verdict> {
+fn verdicts(judge: &Judge, document: &Document, received_at_ms: i64) -> Vec<VerifiedLine> {
     let Some(body) = &document.bytes else {
         let detail = format!("line {} is longer than {DOCUMENT_BYTES_MAX} bytes", document.line);
         let reason = Some(RejectReason::Malformed);
-        return vec![Verdict {
+        return vec![VerifiedLine {
             receipt_id: None,
             outcome: "rejected",
             reason,
@@ -169,7 +173,7 @@ fn verdicts(judge: &Judge, document: &Document, received_at_ms: i64) -> Vec<Verd
     verdicts
 }
 
-fn judged(judge: &Judge, kind: BodyKind, body: &[u8], received_at_ms: i64) -> Vec<Verdict> {
+fn judged(judge: &Judge, kind: BodyKind, body: &[u8], received_at_ms: i64) -> Vec<VerifiedLine> {
     let arrival = Arrival {
         kind,
         body,
@@ -177,13 +181,13 @@ fn judged(judge: &Judge, kind: BodyKind, body: &[u8], received_at_ms: i64) -> Ve
         received_at_ms,
     };
     judge.judge(&arrival, &|_, judged| match judged {
-        Judged::Verified(verified) => Verdict {
+        Judged::Verified(verified) => VerifiedLine {
             receipt_id: Some(verified.receipt.receipt_id),
             outcome: "verified",
             reason: None,
             detail: None,
         },
-        Judged::Rejected(rejected) => Verdict {
+        Judged::Rejected(rejected) => VerifiedLine {
             receipt_id: rejected.receipt_id,
             outcome: "rejected",
             reason: Some(rejected.reason),

@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use cursors::{
     EXPORT_CURSOR_BYTES_MAX, EventId, ExportPosition, LIST_CURSOR_BYTES_MAX, LOG_PARTITIONS_MAX, LogPositions,
-    ReceiptPosition, RejectionPosition, STREAM_OFFSET_MAX,
+    ReceiptListPosition, RejectionPosition, STREAM_OFFSET_MAX,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -21,7 +21,7 @@ fn check<T: Debug + PartialEq>(text: &str, parse: fn(&str) -> Option<T>, format:
 
 fn all(text: &str) {
     for formatted in [
-        check(text, ReceiptPosition::parse, ReceiptPosition::to_text),
+        check(text, ReceiptListPosition::parse, ReceiptListPosition::to_text),
         check(text, RejectionPosition::parse, RejectionPosition::to_text),
     ] {
         assert!(formatted.is_none_or(|text| text.len() <= LIST_CURSOR_BYTES_MAX));

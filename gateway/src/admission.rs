@@ -30,10 +30,10 @@ pub(crate) struct Admission {
 
 /// The budget had no room within the wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Full;
+pub(crate) struct BudgetFull;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum BudgetPart {
     Small,
     Large,
 }
@@ -42,7 +42,7 @@ enum Part {
 #[derive(Debug)]
 pub(crate) struct Reservation {
     admission: Arc<Admission>,
-    part: Part,
+    part: BudgetPart,
     bytes: usize,
 }
 
@@ -81,35 +81,37 @@ impl Admission {
         Reservation {
             admission: Arc::clone(self),
             part: if bytes_max <= SMALL_BYTES_MAX {
-                Part::Small
+                BudgetPart::Small
             } else {
-                Part::Large
+                BudgetPart::Large
             },
             bytes: 0,
         }
     }
 
     /// Takes `bytes`, after a wait if need be.
-    pub(crate) async fn reserve(self: &Arc<Self>, bytes: usize) -> Result<Reservation, Full> {
+    pub(crate) async fn reserve(self: &Arc<Self>, bytes: usize) -> Result<Reservation, BudgetFull> {
         let taken = |part| Reservation {
             admission: Arc::clone(self),
             part,
             bytes,
         };
-        if bytes <= SMALL_BYTES_MAX && self.take_now(Part::Small, bytes) {
-            return Ok(taken(Part::Small));
+        if bytes <= SMALL_BYTES_MAX && self.take_now(BudgetPart::Small, bytes) {
+            return Ok(taken(BudgetPart::Small));
         }
-        self.take(Part::Large, bytes).await.map(|()| taken(Part::Large))
+        self.take(BudgetPart::Large, bytes)
+            .await
+            .map(|()| taken(BudgetPart::Large))
     }
 
-    fn part(&self, part: Part) -> &Semaphore {
+    fn part(&self, part: BudgetPart) -> &Semaphore {
         match part {
-            Part::Small => &self.small,
-            Part::Large => &self.large,
+            BudgetPart::Small => &self.small,
+            BudgetPart::Large => &self.large,
         }
     }
 
-    fn take_now(&self, part: Part, bytes: usize) -> bool {
+    fn take_now(&self, part: BudgetPart, bytes: usize) -> bool {
         let Ok(permits) = u32::try_from(bytes) else {
             return false;
         };
@@ -119,21 +121,21 @@ impl Admission {
             .is_ok()
     }
 
-    async fn take(&self, part: Part, bytes: usize) -> Result<(), Full> {
+    async fn take(&self, part: BudgetPart, bytes: usize) -> Result<(), BudgetFull> {
         if self.take_now(part, bytes) {
             return Ok(());
         }
-        let permits = u32::try_from(bytes).map_err(|_| Full)?;
+        let permits = u32::try_from(bytes).map_err(|_| BudgetFull)?;
         match tokio::time::timeout(self.wait_max, self.part(part).acquire_many(permits)).await {
             Ok(Ok(permit)) => {
                 permit.forget();
                 Ok(())
             }
-            _ => Err(Full),
+            _ => Err(BudgetFull),
         }
     }
 
-    fn give_back(&self, part: Part, bytes: usize) {
+    fn give_back(&self, part: BudgetPart, bytes: usize) {
         self.part(part).add_permits(bytes);
     }
 }
@@ -149,18 +151,18 @@ impl Reservation {
     }
 
     /// Raises it to `bytes` in all, after a wait if need be.
-    pub(crate) async fn grow(&mut self, bytes: usize) -> Result<(), Full> {
+    pub(crate) async fn grow(&mut self, bytes: usize) -> Result<(), BudgetFull> {
         if self.try_grow(bytes) {
             return Ok(());
         }
         // What is held already counts as waiting time well spent: a part of Large is added to, not
         // requested again.
-        let more = if self.part == Part::Large {
+        let more = if self.part == BudgetPart::Large {
             bytes - self.bytes
         } else {
             bytes
         };
-        self.admission.take(Part::Large, more).await?;
+        self.admission.take(BudgetPart::Large, more).await?;
         self.moved_to_large(bytes);
         Ok(())
     }
@@ -170,15 +172,15 @@ impl Reservation {
         let Some(more) = bytes.checked_sub(self.bytes) else {
             return true;
         };
-        if self.part == Part::Small && bytes <= SMALL_BYTES_MAX {
-            if !self.admission.take_now(Part::Small, more) {
+        if self.part == BudgetPart::Small && bytes <= SMALL_BYTES_MAX {
+            if !self.admission.take_now(BudgetPart::Small, more) {
                 return false;
             }
             self.bytes = bytes;
             return true;
         }
-        let more = if self.part == Part::Large { more } else { bytes };
-        let taken = self.admission.take_now(Part::Large, more);
+        let more = if self.part == BudgetPart::Large { more } else { bytes };
+        let taken = self.admission.take_now(BudgetPart::Large, more);
         if taken {
             self.moved_to_large(bytes);
         }
@@ -194,9 +196,9 @@ impl Reservation {
     }
 
     fn moved_to_large(&mut self, bytes: usize) {
-        if self.part == Part::Small {
-            self.admission.give_back(Part::Small, self.bytes);
-            self.part = Part::Large;
+        if self.part == BudgetPart::Small {
+            self.admission.give_back(BudgetPart::Small, self.bytes);
+            self.part = BudgetPart::Large;
         }
         self.bytes = bytes;
     }
@@ -233,7 +235,7 @@ mod tests {
     async fn large_bodies_cannot_take_the_part_of_small_ones() {
         let budget = budget();
         let all = budget.reserve(7 * MIB).await.unwrap();
-        assert_eq!(budget.reserve(SMALL_BYTES_MAX + 1).await.unwrap_err(), Full);
+        assert_eq!(budget.reserve(SMALL_BYTES_MAX + 1).await.unwrap_err(), BudgetFull);
         let receipts: Vec<_> = {
             let mut taken = Vec::new();
             while let Ok(one) = budget.reserve(SMALL_BYTES_MAX).await {
@@ -252,13 +254,13 @@ mod tests {
         let budget = budget();
         let mut one = budget.reserve(1_000).await.unwrap();
         one.grow(SMALL_BYTES_MAX).await.unwrap();
-        assert_eq!((one.part, budget.bytes()), (Part::Small, SMALL_BYTES_MAX));
+        assert_eq!((one.part, budget.bytes()), (BudgetPart::Small, SMALL_BYTES_MAX));
         one.grow(2 * MIB).await.unwrap();
-        assert_eq!((one.part, budget.bytes()), (Part::Large, 2 * MIB));
+        assert_eq!((one.part, budget.bytes()), (BudgetPart::Large, 2 * MIB));
         one.grow(3 * MIB).await.unwrap();
         assert_eq!((one.bytes(), budget.bytes()), (3 * MIB, 3 * MIB));
         assert!(!one.try_grow(8 * MIB));
-        assert_eq!(one.grow(8 * MIB).await, Err(Full));
+        assert_eq!(one.grow(8 * MIB).await, Err(BudgetFull));
         one.shrink(10);
         assert_eq!(budget.bytes(), 10);
         drop(one);

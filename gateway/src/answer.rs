@@ -11,7 +11,7 @@ use service::problem::{Kind, Problem};
 use service::request_id::RequestId;
 
 use crate::call::Call;
-use crate::written::{Share, share_of_problem};
+use crate::written::{BudgetShare, share_of_problem};
 
 /// Response of every handler.
 pub(crate) type Answer = Response<Full<Bytes>>;
@@ -25,7 +25,7 @@ pub(crate) struct Refusal(Box<Refused>);
 struct Refused {
     problem: Problem,
     /// Share of the budget, of a long one.
-    share: Option<Share>,
+    share: Option<BudgetShare>,
 }
 
 /// Seconds until a client that met a passing shortage should come again.

@@ -10,13 +10,13 @@ use receipt_log::{AppendError, LogWriter, Position, Record};
 
 use crate::admission::Reservation;
 
-type Outcome = Result<Position, AppendError>;
+type AppendResult = Result<Position, AppendError>;
 
 /// The log's word on one record. Dropped before it came (the client has gone, or the time is over),
 /// it is awaited in the background: the log may hold the bytes until then, so the budget must know
 /// of them.
 pub(crate) struct Append {
-    waiting: Option<(BoxFuture<'static, Outcome>, Reservation)>,
+    waiting: Option<(BoxFuture<'static, AppendResult>, Reservation)>,
 }
 
 impl Append {
@@ -30,9 +30,9 @@ impl Append {
 }
 
 impl Future for Append {
-    type Output = Outcome;
+    type Output = AppendResult;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<AppendResult> {
         let Some((answer, _)) = &mut self.waiting else {
             return Poll::Ready(Err(AppendError::Closed));
         };
@@ -74,7 +74,7 @@ mod tests {
     struct Gate(Semaphore);
 
     impl LogWriter for Gate {
-        fn append(&self, _record: Record) -> BoxFuture<'_, Outcome> {
+        fn append(&self, _record: Record) -> BoxFuture<'_, AppendResult> {
             Box::pin(async {
                 self.0.acquire().await.unwrap().forget();
                 Ok(Position {

@@ -16,10 +16,10 @@ use hyper::body::Incoming;
 use service::problem::{Kind, Problem};
 use tokio::time::{Instant, timeout_at};
 
-use crate::admission::{Admission, Full, Reservation};
+use crate::admission::{Admission, BudgetFull, Reservation};
 use crate::answer::{Refusal, address_overloaded, overloaded};
 use crate::buffer::SMALL_BYTES_MAX;
-use crate::source::{Claim, Source};
+use crate::source::{AddressSource, Claim};
 
 /// Bytes that are reserved at least once a part of a body has arrived, unless it is shorter.
 const FIRST_BYTES: usize = 1_024;
@@ -136,7 +136,7 @@ impl Upload {
         &mut self,
         bounds: Bounds,
         admission: &Arc<Admission>,
-        source: Source<'_>,
+        source: AddressSource<'_>,
     ) -> Result<Held, Refusal> {
         let declared = self.incoming.size_hint().exact();
         let length_max = declared.map_or(bounds.bytes_max, |length| usize::try_from(length).unwrap_or(usize::MAX));
@@ -237,9 +237,9 @@ struct Growing {
 
 impl Growing {
     /// Puts it into its sender's account.
-    async fn account(&mut self, source: Source<'_>) -> Result<(), Refusal> {
+    async fn account(&mut self, source: AddressSource<'_>) -> Result<(), Refusal> {
         if self.unfinished.is_none() {
-            self.unfinished = Some(source.begin().map_err(|Full| address_overloaded())?);
+            self.unfinished = Some(source.begin().map_err(|BudgetFull| address_overloaded())?);
             self.reserve(self.held.reservation.bytes()).await?;
         }
         Ok(())
@@ -285,7 +285,10 @@ impl Growing {
                 }
                 self.held.reservation.grow(bytes).await
             });
-            waited.await.unwrap_or(Err(Full)).map_err(|Full| overloaded())?;
+            waited
+                .await
+                .unwrap_or(Err(BudgetFull))
+                .map_err(|BudgetFull| overloaded())?;
             self.held.fit_buffer();
             self.waited += begun.elapsed();
         }

@@ -18,13 +18,13 @@ use crate::inflate::inflate;
 use crate::rate::{Exceeded, Standing};
 use crate::sender::Sender;
 use crate::shared::Shared;
-use crate::source::Source;
+use crate::source::AddressSource;
 
 /// A request that brings receipts.
 pub(crate) struct Call<'a> {
     pub(crate) shared: &'a Arc<Shared>,
     pub(crate) sender: Sender,
-    pub(crate) source: Source<'a>,
+    pub(crate) source: AddressSource<'a>,
     pub(crate) id: &'a RequestId,
     /// The trace that its sender says it belongs to.
     pub(crate) trace: Option<TraceParent>,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use service::config::{Faults, Validate};
+use service::config::{ConfigFaults, Validate};
 
 use http_server::address::Network;
 use http_server::forwarded::TRUSTED_PROXIES_MAX;
@@ -130,7 +130,7 @@ const WAIT_MS_MAX: u64 = 3_600_000;
 const ACKNOWLEDGEMENT_KEYS_MAX: usize = 16;
 
 impl Validate for GatewayConfig {
-    fn validate(&self, faults: &mut Faults) {
+    fn validate(&self, faults: &mut ConfigFaults) {
         if self.trusted_proxies.len() > TRUSTED_PROXIES_MAX {
             let given = self.trusted_proxies.len();
             faults.push(

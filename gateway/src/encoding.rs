@@ -8,7 +8,7 @@ use crate::answer::Refusal;
 
 /// Encoding of a body (RFC 9110, 8.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Encoding {
+pub(crate) enum ContentEncoding {
     /// As it is.
     Identity,
     /// RFC 1952, with one or more members.
@@ -22,23 +22,23 @@ const ACCEPT_ENCODING: (HeaderName, HeaderValue) =
     (http::header::ACCEPT_ENCODING, HeaderValue::from_static("gzip, zstd"));
 
 /// The encoding of a JSON body, or why the body can't be taken.
-pub(crate) fn of(headers: &HeaderMap) -> Result<Encoding, Refusal> {
+pub(crate) fn of(headers: &HeaderMap) -> Result<ContentEncoding, Refusal> {
     check_type(headers)?;
     let mut values = headers.get_all(CONTENT_ENCODING).iter();
     let Some(value) = values.next() else {
-        return Ok(Encoding::Identity);
+        return Ok(ContentEncoding::Identity);
     };
     if values.next().is_none() {
         let name = value.as_bytes().trim_ascii();
         if name.is_empty() || name.eq_ignore_ascii_case(b"identity") {
-            return Ok(Encoding::Identity);
+            return Ok(ContentEncoding::Identity);
         }
         // RFC 9110, 8.4.1.3: x-gzip is the same.
         if name.eq_ignore_ascii_case(b"gzip") || name.eq_ignore_ascii_case(b"x-gzip") {
-            return Ok(Encoding::Gzip);
+            return Ok(ContentEncoding::Gzip);
         }
         if name.eq_ignore_ascii_case(b"zstd") {
-            return Ok(Encoding::Zstd);
+            return Ok(ContentEncoding::Zstd);
         }
     }
     let problem = Problem::new(
@@ -91,7 +91,7 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used)]
     use super::*;
 
-    fn with(fields: &[(&'static str, &'static str)]) -> Result<Encoding, Kind> {
+    fn with(fields: &[(&'static str, &'static str)]) -> Result<ContentEncoding, Kind> {
         let mut headers = HeaderMap::new();
         for (name, value) in fields {
             headers.append(*name, HeaderValue::from_static(value));
@@ -99,11 +99,11 @@ mod tests {
         of(&headers).map_err(|refusal| refusal.kind())
     }
 
-    fn typed(media_type: &'static str) -> Result<Encoding, Kind> {
+    fn typed(media_type: &'static str) -> Result<ContentEncoding, Kind> {
         with(&[("content-type", media_type)])
     }
 
-    fn encoded(encoding: &'static str) -> Result<Encoding, Kind> {
+    fn encoded(encoding: &'static str) -> Result<ContentEncoding, Kind> {
         with(&[("content-type", "application/json"), ("content-encoding", encoding)])
     }
 
@@ -117,7 +117,7 @@ mod tests {
             "application/json;",
         ];
         for spelling in spellings {
-            assert_eq!(typed(spelling), Ok(Encoding::Identity), "{spelling}");
+            assert_eq!(typed(spelling), Ok(ContentEncoding::Identity), "{spelling}");
         }
     }
 
@@ -145,10 +145,10 @@ mod tests {
 
     #[test]
     fn one_encoding_of_those_known() {
-        assert_eq!(encoded("identity"), Ok(Encoding::Identity));
-        assert_eq!(encoded("gzip"), Ok(Encoding::Gzip));
-        assert_eq!(encoded("X-GZIP"), Ok(Encoding::Gzip));
-        assert_eq!(encoded(" zstd "), Ok(Encoding::Zstd));
+        assert_eq!(encoded("identity"), Ok(ContentEncoding::Identity));
+        assert_eq!(encoded("gzip"), Ok(ContentEncoding::Gzip));
+        assert_eq!(encoded("X-GZIP"), Ok(ContentEncoding::Gzip));
+        assert_eq!(encoded(" zstd "), Ok(ContentEncoding::Zstd));
         for other in ["br", "deflate", "gzip, zstd", "gzip,gzip", "gzip;q=1"] {
             assert_eq!(encoded(other), Err(Kind::UnsupportedEncoding), "{other}");
         }

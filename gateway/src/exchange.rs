@@ -23,7 +23,7 @@ use crate::connection::Connection;
 use crate::rate::Standing;
 use crate::route::Route;
 use crate::sender::Sender;
-use crate::source::Source;
+use crate::source::AddressSource;
 use crate::{explain, submit, webhook};
 
 /// Counts a request as in progress, until it is answered or given up.
@@ -64,7 +64,7 @@ pub(crate) async fn answer(connection: Arc<Connection>, request: Request<Incomin
         let mut call = Call {
             shared,
             sender,
-            source: Source::new(&shared.sources, sender.key),
+            source: AddressSource::new(&shared.sources, sender.key),
             id: &id,
             trace,
             arrived_ms,

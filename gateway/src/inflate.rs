@@ -9,7 +9,7 @@ use service::problem::{Kind, Problem};
 use crate::answer::{Refusal, overloaded};
 use crate::body::Held;
 use crate::buffer::SMALL_BYTES_MAX;
-use crate::encoding::Encoding;
+use crate::encoding::ContentEncoding;
 
 /// A compressed receipt of up to this many bytes, which can't be more than [`SMALL_BYTES_MAX`]
 /// decoded, is inflated on the worker: some 10 us for an honest one and 200 us for the worst, where
@@ -28,8 +28,13 @@ const PIECES_MAX: usize = 1_024;
 const RATIO_GUESS: usize = 4;
 
 /// Decodes `body` into at most `bytes_max` bytes.
-pub(crate) async fn inflate(encoding: Encoding, body: Held, bytes_max: usize, cpu: &CpuPool) -> Result<Held, Refusal> {
-    if encoding == Encoding::Identity {
+pub(crate) async fn inflate(
+    encoding: ContentEncoding,
+    body: Held,
+    bytes_max: usize,
+    cpu: &CpuPool,
+) -> Result<Held, Refusal> {
+    if encoding == ContentEncoding::Identity {
         return Ok(body);
     }
     let compressed = body.as_ref().len();
@@ -42,28 +47,30 @@ pub(crate) async fn inflate(encoding: Encoding, body: Held, bytes_max: usize, cp
     cpu.run(move || decode(encoding, &body, decoded, bytes_max)).await?
 }
 
-fn decode(encoding: Encoding, body: &Held, decoded: Held, bytes_max: usize) -> Result<Held, Refusal> {
+fn decode(encoding: ContentEncoding, body: &Held, decoded: Held, bytes_max: usize) -> Result<Held, Refusal> {
     match encoding {
-        Encoding::Identity => Ok(decoded),
-        Encoding::Gzip | Encoding::Zstd => read_all(Pieces::of(encoding, body.as_ref()), decoded, bytes_max),
+        ContentEncoding::Identity => Ok(decoded),
+        ContentEncoding::Gzip | ContentEncoding::Zstd => {
+            read_all(MemberDecoders::of(encoding, body.as_ref()), decoded, bytes_max)
+        }
     }
 }
 
 /// The gzip members (RFC 1952, 2.2) or zstd frames (RFC 8878, 3) of a body, one behind the other.
-struct Pieces<'a> {
-    encoding: Encoding,
+struct MemberDecoders<'a> {
+    encoding: ContentEncoding,
     rest: &'a [u8],
-    open: Option<Piece<'a>>,
+    open: Option<MemberDecoder<'a>>,
     count: usize,
 }
 
-enum Piece<'a> {
+enum MemberDecoder<'a> {
     Gzip(Box<GzDecoder<&'a [u8]>>),
     Zstd(zstd::stream::read::Decoder<'static, &'a [u8]>),
 }
 
-impl<'a> Pieces<'a> {
-    fn of(encoding: Encoding, compressed: &'a [u8]) -> Self {
+impl<'a> MemberDecoders<'a> {
+    fn of(encoding: ContentEncoding, compressed: &'a [u8]) -> Self {
         Self {
             encoding,
             rest: compressed,
@@ -73,9 +80,9 @@ impl<'a> Pieces<'a> {
     }
 }
 
-impl<'a> Piece<'a> {
-    fn begin(encoding: Encoding, compressed: &'a [u8]) -> io::Result<Self> {
-        if encoding == Encoding::Gzip {
+impl<'a> MemberDecoder<'a> {
+    fn begin(encoding: ContentEncoding, compressed: &'a [u8]) -> io::Result<Self> {
+        if encoding == ContentEncoding::Gzip {
             return Ok(Self::Gzip(Box::new(GzDecoder::new(compressed))));
         }
         let mut frame = zstd::stream::read::Decoder::with_buffer(compressed)?.single_frame();
@@ -99,7 +106,7 @@ impl<'a> Piece<'a> {
     }
 }
 
-impl Read for Pieces<'_> {
+impl Read for MemberDecoders<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         if into.is_empty() {
             return Ok(0);
@@ -115,7 +122,7 @@ impl Read for Pieces<'_> {
                 }
                 None => {
                     self.count += 1;
-                    Piece::begin(self.encoding, self.rest)?
+                    MemberDecoder::begin(self.encoding, self.rest)?
                 }
             };
             let read = piece.read(into)?;
@@ -205,7 +212,7 @@ mod tests {
             }
         }
 
-        async fn inflate(&self, encoding: Encoding, bytes: &[u8], bytes_max: usize) -> Result<Vec<u8>, Kind> {
+        async fn inflate(&self, encoding: ContentEncoding, bytes: &[u8], bytes_max: usize) -> Result<Vec<u8>, Kind> {
             let mut held = Held::empty(self.admission.reserve(bytes.len()).await.unwrap());
             held.bytes_mut().extend_from_slice(bytes);
             let decoded = inflate(encoding, held, bytes_max, &self.cpu).await;
@@ -235,8 +242,8 @@ mod tests {
             } else {
                 8 * MIB
             };
-            assert!(bench.inflate(Encoding::Gzip, &gzip(&text), max).await == Ok(text.clone()));
-            assert!(bench.inflate(Encoding::Zstd, &zstd_of(&text), max).await == Ok(text.clone()));
+            assert!(bench.inflate(ContentEncoding::Gzip, &gzip(&text), max).await == Ok(text.clone()));
+            assert!(bench.inflate(ContentEncoding::Zstd, &zstd_of(&text), max).await == Ok(text.clone()));
         }
         assert_eq!(bench.admission.bytes(), 0);
     }
@@ -246,19 +253,25 @@ mod tests {
         let bench = Bench::new();
         let (one, two) = (b"one".as_slice(), b"two".as_slice());
         let gzips = [gzip(one), gzip(two)].concat();
-        assert_eq!(bench.inflate(Encoding::Gzip, &gzips, 100).await.unwrap(), b"onetwo");
+        assert_eq!(
+            bench.inflate(ContentEncoding::Gzip, &gzips, 100).await.unwrap(),
+            b"onetwo"
+        );
         let frames = [zstd_of(one), zstd_of(two)].concat();
-        assert_eq!(bench.inflate(Encoding::Zstd, &frames, 100).await.unwrap(), b"onetwo");
+        assert_eq!(
+            bench.inflate(ContentEncoding::Zstd, &frames, 100).await.unwrap(),
+            b"onetwo"
+        );
         for garbage in [b"x".as_slice(), b"\0\0\0\0", b"some longer garbage after the end"] {
             let gzipped = [gzip(one), garbage.to_vec()].concat();
             assert_eq!(
-                bench.inflate(Encoding::Gzip, &gzipped, 100).await,
+                bench.inflate(ContentEncoding::Gzip, &gzipped, 100).await,
                 Err(Kind::InvalidEncoding),
                 "{garbage:?}"
             );
             let framed = [zstd_of(one), garbage.to_vec()].concat();
             assert_eq!(
-                bench.inflate(Encoding::Zstd, &framed, 100).await,
+                bench.inflate(ContentEncoding::Zstd, &framed, 100).await,
                 Err(Kind::InvalidEncoding),
                 "{garbage:?}"
             );
@@ -269,8 +282,8 @@ mod tests {
     async fn members_and_frames_are_counted() {
         let bench = Bench::new();
         for (encoding, empty, last) in [
-            (Encoding::Gzip, gzip(b""), gzip(b"end")),
-            (Encoding::Zstd, zstd_of(b""), zstd_of(b"end")),
+            (ContentEncoding::Gzip, gzip(b""), gzip(b"end")),
+            (ContentEncoding::Zstd, zstd_of(b""), zstd_of(b"end")),
         ] {
             let most = [empty.repeat(PIECES_MAX - 1), last.clone()].concat();
             assert_eq!(bench.inflate(encoding, &most, 100).await.unwrap(), b"end");
@@ -283,7 +296,10 @@ mod tests {
     async fn damage_is_found() {
         let bench = Bench::new();
         let text = b"some text that is long enough to be compressed, and long enough to be compressed".as_slice();
-        for (encoding, whole) in [(Encoding::Gzip, gzip(text)), (Encoding::Zstd, zstd_of(text))] {
+        for (encoding, whole) in [
+            (ContentEncoding::Gzip, gzip(text)),
+            (ContentEncoding::Zstd, zstd_of(text)),
+        ] {
             for end in 1..whole.len() {
                 let cut = bench.inflate(encoding, &whole[..end], 1_000).await;
                 assert_eq!(cut, Err(Kind::InvalidEncoding), "{encoding:?} cut at {end}");
@@ -297,7 +313,7 @@ mod tests {
         let at = wrong_sum.len() - 8;
         wrong_sum[at] ^= 1;
         assert_eq!(
-            bench.inflate(Encoding::Gzip, &wrong_sum, 1_000).await,
+            bench.inflate(ContentEncoding::Gzip, &wrong_sum, 1_000).await,
             Err(Kind::InvalidEncoding)
         );
     }
@@ -307,7 +323,10 @@ mod tests {
         let bench = Bench::new();
         for (length, allowed) in [(99, true), (100, true), (101, false), (1_000_000, false)] {
             let text = b"a".repeat(length);
-            for (encoding, body) in [(Encoding::Gzip, gzip(&text)), (Encoding::Zstd, zstd_of(&text))] {
+            for (encoding, body) in [
+                (ContentEncoding::Gzip, gzip(&text)),
+                (ContentEncoding::Zstd, zstd_of(&text)),
+            ] {
                 let got = bench.inflate(encoding, &body, 100).await;
                 assert_eq!(
                     got.map(|text| text.len()),
@@ -325,7 +344,10 @@ mod tests {
     async fn a_bomb_takes_no_more_than_the_limit() {
         let bench = Bench::new();
         let zeros = vec![0; 64 * MIB];
-        for (encoding, body) in [(Encoding::Gzip, gzip(&zeros)), (Encoding::Zstd, zstd_of(&zeros))] {
+        for (encoding, body) in [
+            (ContentEncoding::Gzip, gzip(&zeros)),
+            (ContentEncoding::Zstd, zstd_of(&zeros)),
+        ] {
             assert!(body.len() < MIB);
             assert_eq!(
                 bench.inflate(encoding, &body, 8 * MIB).await,
@@ -344,7 +366,7 @@ mod tests {
         encoder.write_all(b"{}").unwrap();
         let body = encoder.finish().unwrap();
         assert_eq!(
-            bench.inflate(Encoding::Zstd, &body, 1_000).await,
+            bench.inflate(ContentEncoding::Zstd, &body, 1_000).await,
             Err(Kind::InvalidEncoding)
         );
     }
@@ -358,7 +380,7 @@ mod tests {
         };
         let zeros = gzip(&vec![0; 4 * MIB]);
         assert_eq!(
-            bench.inflate(Encoding::Gzip, &zeros, 8 * MIB).await,
+            bench.inflate(ContentEncoding::Gzip, &zeros, 8 * MIB).await,
             Err(Kind::Overloaded)
         );
         assert_eq!(bench.admission.bytes(), 0);

@@ -9,7 +9,7 @@ use http_server::listen;
 use receipt::Limits;
 use receipt_log::{EmbeddedConfig, KafkaConfig, Log};
 use serde::Deserialize;
-use service::config::{Faults, Source, Validate};
+use service::config::{ConfigFaults, Source, Validate};
 use service::cpu::CpuPool;
 use service::data::DataConfig;
 use service::health::Health;
@@ -31,7 +31,7 @@ const CPU_QUEUE_MAX: usize = 1_024;
 struct LimitsSection(Limits);
 
 impl Validate for LimitsSection {
-    fn validate(&self, faults: &mut Faults) {
+    fn validate(&self, faults: &mut ConfigFaults) {
         if let Err(fault) = self.0.validate() {
             faults.push("", fault);
         }
@@ -44,7 +44,7 @@ impl Validate for LimitsSection {
 struct LogSection(EmbeddedConfig);
 
 impl Validate for LogSection {
-    fn validate(&self, faults: &mut Faults) {
+    fn validate(&self, faults: &mut ConfigFaults) {
         for fault in self.0.validate().err().unwrap_or_default() {
             faults.push("", fault);
         }
@@ -57,7 +57,7 @@ impl Validate for LogSection {
 struct KafkaSection(KafkaConfig);
 
 impl Validate for KafkaSection {
-    fn validate(&self, faults: &mut Faults) {
+    fn validate(&self, faults: &mut ConfigFaults) {
         for (key, fault) in self.0.validate().err().unwrap_or_default() {
             faults.push(key, fault);
         }
@@ -70,7 +70,7 @@ impl Validate for KafkaSection {
 struct AccountsSection(AccountsConfig);
 
 impl Validate for AccountsSection {
-    fn validate(&self, faults: &mut Faults) {
+    fn validate(&self, faults: &mut ConfigFaults) {
         for (key, fault) in self.0.faults() {
             faults.push(key, fault);
         }
@@ -83,7 +83,7 @@ impl Validate for AccountsSection {
 struct PolicySection(PolicyConfig);
 
 impl Validate for PolicySection {
-    fn validate(&self, faults: &mut Faults) {
+    fn validate(&self, faults: &mut ConfigFaults) {
         for (key, fault) in self.0.faults() {
             faults.push(key, fault);
         }

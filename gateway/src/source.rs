@@ -15,7 +15,7 @@ use http_server::config::address_share;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-use crate::admission::Full;
+use crate::admission::BudgetFull;
 use crate::config::GatewayConfig;
 
 /// Limits of one address.
@@ -45,7 +45,7 @@ struct Account {
 
 /// Address whose account is opened when there is something to put into it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Source<'a> {
+pub(crate) struct AddressSource<'a> {
     sources: &'a Arc<Sources>,
     key: u128,
 }
@@ -94,13 +94,13 @@ impl Account {
     }
 }
 
-impl<'a> Source<'a> {
+impl<'a> AddressSource<'a> {
     pub(crate) fn new(sources: &'a Arc<Sources>, key: u128) -> Self {
         Self { sources, key }
     }
 
     /// Counts a further unfinished exchange, of no bytes yet.
-    pub(crate) fn begin(self) -> Result<Claim, Full> {
+    pub(crate) fn begin(self) -> Result<Claim, BudgetFull> {
         let Self { sources, key } = self;
         let mut accounts = sources.accounts.lock();
         let account = accounts.entry(key).or_insert_with(|| Account::new(sources.allowed));
@@ -115,7 +115,7 @@ impl<'a> Source<'a> {
             bytes: 0,
         };
         if of_address > sources.allowed.unfinished || others >= sources.unfinished_max {
-            return Err(Full);
+            return Err(BudgetFull);
         }
         Ok(claim)
     }
@@ -137,12 +137,16 @@ impl Claim {
     }
 
     /// Raises it to `bytes` in all, after a wait if need be. Whoever calls this bounds the wait.
-    pub(crate) async fn raise(&mut self, bytes: usize) -> Result<(), Full> {
+    pub(crate) async fn raise(&mut self, bytes: usize) -> Result<(), BudgetFull> {
         let Some(more) = bytes.checked_sub(self.bytes) else {
             return Ok(());
         };
-        let permits = u32::try_from(more).map_err(|_| Full)?;
-        self.allowance.acquire_many(permits).await.map_err(|_| Full)?.forget();
+        let permits = u32::try_from(more).map_err(|_| BudgetFull)?;
+        self.allowance
+            .acquire_many(permits)
+            .await
+            .map_err(|_| BudgetFull)?
+            .forget();
         self.bytes = bytes;
         Ok(())
     }
@@ -174,9 +178,9 @@ mod tests {
     #[test]
     fn all_of_one_address_share_an_account_of_what_is_unfinished() {
         let sources = sources();
-        let begin = |key| Source::new(&sources, key).begin();
+        let begin = |key| AddressSource::new(&sources, key).begin();
         let (mut first, second) = (begin(1).unwrap(), begin(1).unwrap());
-        assert_eq!(begin(1).unwrap_err(), Full);
+        assert_eq!(begin(1).unwrap_err(), BudgetFull);
         assert!(first.try_raise(300) && first.try_raise(500) && first.try_raise(10));
         assert!(!first.try_raise(501));
         let mut other = begin(2).unwrap();
@@ -198,10 +202,12 @@ mod tests {
             ..GatewayConfig::default()
         };
         let sources = Arc::new(Sources::new(&config));
-        let mut claims: Vec<_> = (0..14).map(|key| Source::new(&sources, key).begin().unwrap()).collect();
-        assert_eq!(Source::new(&sources, 14).begin().unwrap_err(), Full);
+        let mut claims: Vec<_> = (0..14)
+            .map(|key| AddressSource::new(&sources, key).begin().unwrap())
+            .collect();
+        assert_eq!(AddressSource::new(&sources, 14).begin().unwrap_err(), BudgetFull);
         claims.pop();
-        claims.push(Source::new(&sources, 14).begin().unwrap());
+        claims.push(AddressSource::new(&sources, 14).begin().unwrap());
         drop(claims);
         assert!(sources.accounts.lock().is_empty());
     }
@@ -209,7 +215,7 @@ mod tests {
     #[tokio::test]
     async fn a_claim_waits_for_what_its_address_gives_back() {
         let sources = sources();
-        let begin = || Source::new(&sources, 1).begin().unwrap();
+        let begin = || AddressSource::new(&sources, 1).begin().unwrap();
         let (mut first, mut second) = (begin(), begin());
         first.raise(400).await.unwrap();
         let mut waiting = Box::pin(second.raise(200));

@@ -70,12 +70,12 @@ pub(crate) fn is_receipt(body: &[u8]) -> bool {
 }
 
 /// A body whose form is right.
-enum Head {
+enum SubmissionHead {
     Receipt(ReceiptHead),
     Batch(BatchHead),
 }
 
-impl Head {
+impl SubmissionHead {
     fn kind(&self) -> BodyKind {
         match self {
             Self::Receipt(_) => BodyKind::Receipt,
@@ -132,8 +132,8 @@ pub(crate) async fn receive(call: &mut Call<'_>, headers: &HeaderMap, upload: &m
     // A long answer takes its place before the record is stored: there must be one then.
     let text = text(&head, &good);
     let answer = match head {
-        Head::Receipt(_) => json(text.into()),
-        Head::Batch(_) => written(call, text).await?,
+        SubmissionHead::Receipt(_) => json(text.into()),
+        SubmissionHead::Batch(_) => written(call, text).await?,
     };
     let kind = match head.kind() {
         BodyKind::Receipt => RecordKind::Receipt,
@@ -145,13 +145,13 @@ pub(crate) async fn receive(call: &mut Call<'_>, headers: &HeaderMap, upload: &m
 }
 
 /// The form, on the pool.
-async fn check(call: &Call<'_>, body: Held) -> Result<(Held, Head), Refusal> {
+async fn check(call: &Call<'_>, body: Held) -> Result<(Held, SubmissionHead), Refusal> {
     let (limits, arrived_ms) = (call.shared.limits.clone(), call.arrived_ms);
     let check = move || {
         let kind = kind_of(body.as_ref());
         let head = match kind {
-            BodyKind::Receipt => check_receipt(body.as_ref(), arrived_ms, &limits).map(Head::Receipt),
-            BodyKind::Batch => check_batch(body.as_ref(), arrived_ms, &limits).map(Head::Batch),
+            BodyKind::Receipt => check_receipt(body.as_ref(), arrived_ms, &limits).map(SubmissionHead::Receipt),
+            BodyKind::Batch => check_batch(body.as_ref(), arrived_ms, &limits).map(SubmissionHead::Batch),
         };
         (body, head.map_err(|error| (error, kind)))
     };
@@ -298,11 +298,11 @@ fn pointer(kind: BodyKind, index: u16, member: &str) -> String {
     }
 }
 
-fn text(head: &Head, good: &[Good]) -> Vec<u8> {
+fn text(head: &SubmissionHead, good: &[Good]) -> Vec<u8> {
     let verified = |good: &Good| value!({"receiptId": good.receipt_id, "status": "verified"});
     let body = match head {
-        Head::Receipt(head) => value!({"receiptId": head.receipt_id, "status": "verified"}),
-        Head::Batch(head) => value!({
+        SubmissionHead::Receipt(head) => value!({"receiptId": head.receipt_id, "status": "verified"}),
+        SubmissionHead::Batch(head) => value!({
             "batchId": head.batch_id,
             "receiptCount": head.receipt_count,
             "status": "verified",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use service::problem::Problem;
 
-use crate::admission::{Full, Reservation};
+use crate::admission::{BudgetFull, Reservation};
 use crate::answer::{Answer, Refusal, address_overloaded, json, overloaded};
 use crate::call::Call;
 use crate::source::Claim;
@@ -15,14 +15,14 @@ const UNSHARED_FAULTS_MAX: usize = 20;
 
 /// A share of the budget, which is in its reader's account until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Share {
+pub(crate) struct BudgetShare {
     _reservation: Reservation,
     _claim: Claim,
 }
 
-impl Share {
+impl BudgetShare {
     async fn of(call: &Call<'_>, bytes: usize) -> Result<Self, Refusal> {
-        let mut claim = call.source.begin().map_err(|Full| address_overloaded())?;
+        let mut claim = call.source.begin().map_err(|BudgetFull| address_overloaded())?;
         if !claim.try_raise(bytes) {
             return Err(address_overloaded());
         }
@@ -43,7 +43,7 @@ impl Share {
 /// A text on its way out.
 struct Written {
     text: Vec<u8>,
-    _share: Share,
+    _share: BudgetShare,
 }
 
 impl AsRef<[u8]> for Written {
@@ -55,12 +55,12 @@ impl AsRef<[u8]> for Written {
 /// 200 with `text`, which is JSON and may be as long as what it answers, while its reader may be
 /// slow.
 pub(crate) async fn written(call: &Call<'_>, text: Vec<u8>) -> Result<Answer, Refusal> {
-    let share = Share::of(call, text.len()).await?;
+    let share = BudgetShare::of(call, text.len()).await?;
     Ok(json(share.holding(text)))
 }
 
 /// Share of a problem with many faults. Where there is none, the problem is cut to few.
-pub(crate) async fn share_of_problem(call: &Call<'_>, problem: &mut Problem) -> Option<Share> {
+pub(crate) async fn share_of_problem(call: &Call<'_>, problem: &mut Problem) -> Option<BudgetShare> {
     if problem.faults.len() <= UNSHARED_FAULTS_MAX {
         return None;
     }
@@ -69,7 +69,7 @@ pub(crate) async fn share_of_problem(call: &Call<'_>, problem: &mut Problem) -> 
         40 + fault.pointer.len() + fault.code.len() + fault.detail.len()
     };
     let bytes = problem.faults.iter().map(fault_bytes).sum();
-    let share = Share::of(call, bytes).await.ok();
+    let share = BudgetShare::of(call, bytes).await.ok();
     if share.is_none() {
         problem.cut_faults(UNSHARED_FAULTS_MAX);
     }

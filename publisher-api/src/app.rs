@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 use utoipa_axum::router::OpenApiRouter;
 use web::access::Gatekeeper;
 use web::envelope::Envelope;
-use web::shares::Commons;
+use web::shares::FairSemaphore;
 
 use crate::config::PublisherConfig;
 use crate::export::stream::Places;
@@ -23,7 +23,7 @@ pub(crate) struct App {
     /// Places of exports.
     pub(crate) exports: Places,
     /// Bodies of bulk lookups that are being read.
-    pub(crate) lookup_bodies: Commons,
+    pub(crate) lookup_bodies: FairSemaphore,
     /// Told when there is something to erase.
     pub(crate) erasures_wanted: Arc<Notify>,
     /// Looks at domains.

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use http_server::address::Network;
 use http_server::forwarded::TRUSTED_PROXIES_MAX;
 use serde::{Deserialize, Serialize};
-use service::config::{Faults, Validate};
+use service::config::{ConfigFaults, Validate};
 use web::serve::Connections;
 
 /// Address of the service that runs alone, where no other is given.
@@ -128,7 +128,7 @@ impl PublisherConfig {
 }
 
 impl Validate for PublisherConfig {
-    fn validate(&self, faults: &mut Faults) {
+    fn validate(&self, faults: &mut ConfigFaults) {
         if self.public_url.as_deref().is_some_and(|url| !is_origin(url)) {
             faults.push(
                 "public_url",

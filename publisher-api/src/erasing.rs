@@ -13,7 +13,7 @@ use std::time::Duration;
 use accounts::{Accounts, AccountsError, Coverage, Erasure};
 use tokio::sync::Notify;
 use usage::Usage;
-use warehouse::{Below, MetadataErasure, MetadataRows, Scope, Warehouse, WarehouseError};
+use warehouse::{Below, MetadataErasure, MetadataRows, QueryScope, Warehouse, WarehouseError};
 
 use crate::lease::{self, Turn};
 use crate::tasks;
@@ -226,12 +226,12 @@ fn metadata(coverage: &Coverage, before_ms: i64) -> MetadataErasure {
 }
 
 /// Scope of the warehouse for a coverage.
-pub(crate) fn scope(coverage: &Coverage) -> Scope {
+pub(crate) fn scope(coverage: &Coverage) -> QueryScope {
     let below = coverage.inherited.iter().map(|inherited| Below {
         parent: inherited.parent.clone(),
         except: inherited.except.clone(),
     });
-    Scope {
+    QueryScope {
         publishers: coverage.domains.clone(),
         below: below.collect(),
     }

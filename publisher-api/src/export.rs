@@ -13,7 +13,7 @@ pub(crate) mod tar;
 
 use std::sync::Arc;
 
-use accounts::{COLLECTIONS, Cell, ExportedRow, Principal};
+use accounts::{COLLECTIONS, ExportValue, ExportedRow, Principal};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
@@ -22,7 +22,7 @@ use web::{Failure, rfc3339_ms};
 
 use crate::Deps;
 use crate::erasing::scope;
-use cursor::{After, Place};
+use cursor::{ExportCursor, StoreCursor};
 
 /// Receipts in one page; the longest possible one is 150 KB with its evidence.
 const RECEIPTS_MAX: u64 = 200;
@@ -103,7 +103,7 @@ pub(crate) struct Page {
     /// Each with a value for every column.
     pub(crate) rows: Vec<Vec<Value>>,
     /// The place behind it.
-    pub(crate) next: Place,
+    pub(crate) next: ExportCursor,
 }
 
 /// Account of an export, and the part of it.
@@ -117,22 +117,22 @@ pub(crate) struct Walk {
 
 impl Walk {
     /// Begin of an export.
-    pub(crate) fn begin(&self) -> Place {
-        Place::begin(self.only.unwrap_or(0))
+    pub(crate) fn begin(&self) -> ExportCursor {
+        ExportCursor::begin(self.only.unwrap_or(0))
     }
 
     /// The next page with rows from `place` on; none at the end.
     ///
     /// # Errors
     /// An engine doesn't answer.
-    pub(crate) async fn next(&self, mut place: Place) -> Result<Option<Page>, Failure> {
+    pub(crate) async fn next(&self, mut place: ExportCursor) -> Result<Option<Page>, Failure> {
         let end = self.only.map_or_else(|| names().len(), |only| only + 1);
         while place.collection < end {
             let number = place.page;
             let (rows, after) = self.rows(&place).await?;
             if let Some(after) = after {
                 let collection = place.collection;
-                let next = Place {
+                let next = ExportCursor {
                     collection,
                     page: number + 1,
                     after,
@@ -144,23 +144,23 @@ impl Walk {
                     next,
                 }));
             }
-            place = Place::begin(place.collection + 1);
+            place = ExportCursor::begin(place.collection + 1);
         }
         Ok(None)
     }
 
     /// The rows behind a place, and the place behind them if there are any.
-    async fn rows(&self, place: &Place) -> Result<(Vec<Vec<Value>>, Option<After>), Failure> {
+    async fn rows(&self, place: &ExportCursor) -> Result<(Vec<Vec<Value>>, Option<StoreCursor>), Failure> {
         match COLLECTIONS.get(place.collection) {
             Some(stored) => {
                 let after = match &place.after {
-                    After::Row(after) => Some(after),
+                    StoreCursor::Row(after) => Some(after),
                     _ => None,
                 };
                 let accounts = &self.deps.accounts;
                 let page = accounts.collection_page(&self.principal.account_id, stored, after, ROWS_MAX);
                 let page = page.await?;
-                let after = page.last().map(|row| After::Row(row.place.clone()));
+                let after = page.last().map(|row| StoreCursor::Row(row.place.clone()));
                 let rows = page.into_iter().map(|row| row.cells.into_iter().map(value).collect());
                 Ok((rows.collect(), after))
             }
@@ -169,14 +169,14 @@ impl Walk {
         }
     }
 
-    async fn receipts(&self, place: &Place) -> Result<(Vec<Vec<Value>>, Option<After>), Failure> {
+    async fn receipts(&self, place: &ExportCursor) -> Result<(Vec<Vec<Value>>, Option<StoreCursor>), Failure> {
         let after = match &place.after {
-            After::Receipt(after) => Some(after),
+            StoreCursor::Receipt(after) => Some(after),
             _ => None,
         };
         let scope = scope(&self.principal.coverage());
         let page = self.deps.warehouse.export_receipts(&scope, after, RECEIPTS_MAX).await?;
-        let after = page.last().map(|receipt| After::Receipt(receipt.key.clone()));
+        let after = page.last().map(|receipt| StoreCursor::Receipt(receipt.key.clone()));
         let keys: Vec<ReceiptCursor> = page.iter().map(|receipt| receipt.key.clone()).collect();
         let mut evidence = self.deps.warehouse.export_evidence(&keys).await?;
         let rows = page.into_iter().map(|stored| {
@@ -186,9 +186,9 @@ impl Walk {
         Ok((rows.collect(), after))
     }
 
-    async fn refusals(&self, place: &Place) -> Result<(Vec<Vec<Value>>, Option<After>), Failure> {
+    async fn refusals(&self, place: &ExportCursor) -> Result<(Vec<Vec<Value>>, Option<StoreCursor>), Failure> {
         let after = match &place.after {
-            After::Refusal(after) => Some(after),
+            StoreCursor::Refusal(after) => Some(after),
             _ => None,
         };
         let scope = scope(&self.principal.coverage());
@@ -205,7 +205,7 @@ impl Walk {
         let keys = warehouse
             .rejected_keys(&filter, RejectedOrder::Stored, after, RECEIPTS_MAX)
             .await?;
-        let after = keys.last().map(|key| After::Refusal(key.clone()));
+        let after = keys.last().map(|key| StoreCursor::Refusal(key.clone()));
         let rows = warehouse.rejected(&keys).await?;
         Ok((rows.into_iter().map(refusal).collect(), after))
     }
@@ -221,14 +221,14 @@ pub(crate) fn row_object(collection: usize, row: ExportedRow) -> Map<String, Val
     object(collection, row.cells.into_iter().map(value).collect())
 }
 
-fn value(cell: Cell) -> Value {
+fn value(cell: ExportValue) -> Value {
     match cell {
-        Cell::Absent => Value::Null,
-        Cell::Text(text) => text.into(),
-        Cell::Instant(at_ms) => rfc3339_ms(at_ms).into(),
-        Cell::Number(number) => number.into(),
-        Cell::Flag(flag) => flag.into(),
-        Cell::List(texts) => texts.into(),
+        ExportValue::Absent => Value::Null,
+        ExportValue::Text(text) => text.into(),
+        ExportValue::Instant(at_ms) => rfc3339_ms(at_ms).into(),
+        ExportValue::Number(number) => number.into(),
+        ExportValue::Flag(flag) => flag.into(),
+        ExportValue::List(texts) => texts.into(),
     }
 }
 

@@ -51,7 +51,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use verification::Looker;
 use warehouse::Warehouse;
-use web::shares::Commons;
+use web::shares::FairSemaphore;
 
 pub use config::{DEFAULT_LISTEN, PublisherConfig};
 pub use erasing::Eraser;
@@ -87,7 +87,7 @@ pub struct Deps {
     /// Issuer whose JWTs are trusted.
     pub authority: Arc<Authority>,
     /// The way out to domains and webhooks that publishers name.
-    pub outbound: outbound::Client,
+    pub outbound: outbound::OutboundClient,
     /// The server that takes mails.
     pub smtp: SmtpConfig,
     /// Reads home pages.
@@ -143,7 +143,7 @@ pub fn start(
     let drain_wait_max = Duration::from_millis(config.drain_ms_max);
     let app = Arc::new(app::App {
         exports: export::stream::Places::new(config.exports_max),
-        lookup_bodies: Commons::new(config.lookup_bodies_max),
+        lookup_bodies: FairSemaphore::new(config.lookup_bodies_max),
         erasures_wanted: Arc::new(Notify::new()),
         looker: Looker::new(deps.outbound.clone(), deps.cpu.clone(), config.looks_max),
         expiry_mails: deps.smtp.host().is_some(),

@@ -88,7 +88,7 @@ async fn main() -> anyhow::Result<()> {
     init_logging(&telemetry)?;
     let metrics = install_metrics()?;
     let health = Health::new();
-    let outbound = outbound::Client::new(&outbound)?;
+    let outbound = outbound::OutboundClient::new(&outbound)?;
     let deps = Deps {
         authority: Arc::new(Authority::new(&auth, &data.dir, &outbound)?),
         outbound,

@@ -19,7 +19,7 @@ use uuid::Uuid;
 use crate::app::App;
 use crate::lease::{self, Turn};
 use crate::tasks;
-use crate::verification::{Look, Looker, Outcome};
+use crate::verification::{Look, Looker, ProofOutcome};
 
 /// The job in the account store.
 const JOB: &str = "proofs";
@@ -123,9 +123,11 @@ impl<'a> Prover<'a> {
             .collect();
         let (dns, https): (Vec<_>, Vec<_>) = absent
             .into_iter()
-            .partition(|(proof, _)| Transport::of(proof.method) == Transport::Dns);
-        for (transport, absent) in [(Transport::Dns, dns), (Transport::Https, https)] {
-            let has_found = found.iter().any(|(proof, _)| Transport::of(proof.method) == transport);
+            .partition(|(proof, _)| ProofTransport::of(proof.method) == ProofTransport::Dns);
+        for (transport, absent) in [(ProofTransport::Dns, dns), (ProofTransport::Https, https)] {
+            let has_found = found
+                .iter()
+                .any(|(proof, _)| ProofTransport::of(proof.method) == transport);
             self.judge(transport, absent, has_found, round).await?;
         }
         Ok(())
@@ -135,7 +137,7 @@ impl<'a> Prover<'a> {
     /// or not.
     async fn judge(
         &self,
-        transport: Transport,
+        transport: ProofTransport,
         absent: Vec<(Proof, Look)>,
         has_found: bool,
         round: &mut ProofRound,
@@ -144,15 +146,15 @@ impl<'a> Prover<'a> {
             return Ok(());
         }
         let network = if has_found {
-            Network::Works
+            NetworkState::Works
         } else {
             self.witnessed(transport).await?
         };
         for (proof, look) in absent {
             let counts = match network {
-                Network::Works => true,
-                Network::Fails => false,
-                Network::Unknown => look.outcome != Outcome::Unreachable,
+                NetworkState::Works => true,
+                NetworkState::Fails => false,
+                NetworkState::Unknown => look.outcome != ProofOutcome::Unreachable,
             };
             if !counts {
                 self.accounts.proof_postponed(&proof).await?;
@@ -166,7 +168,7 @@ impl<'a> Prover<'a> {
                 round.suspended += 1;
             }
         }
-        if matches!(network, Network::Fails) {
+        if matches!(network, NetworkState::Fails) {
             tracing::warn!(
                 %transport,
                 "no published proof can be found, not even those found last: our own network or resolver may fail"
@@ -176,13 +178,17 @@ impl<'a> Prover<'a> {
     }
 
     /// Whether a proof that was found last time over this transport still is.
-    async fn witnessed(&self, transport: Transport) -> Result<Network, AccountsError> {
+    async fn witnessed(&self, transport: ProofTransport) -> Result<NetworkState, AccountsError> {
         let witnesses = self.accounts.witness_proofs(transport.methods(), WITNESSES_MAX).await?;
         if witnesses.is_empty() {
-            return Ok(Network::Unknown);
+            return Ok(NetworkState::Unknown);
         }
         let found = self.look_at(witnesses).await.iter().any(|(_, look)| look.is_none());
-        Ok(if found { Network::Works } else { Network::Fails })
+        Ok(if found {
+            NetworkState::Works
+        } else {
+            NetworkState::Fails
+        })
     }
 
     /// Each proof with what was there instead of it, if it wasn't.
@@ -204,8 +210,13 @@ impl<'a> Prover<'a> {
                 return Ok(false);
             }
             // A claim doesn't win because our own network can't reach its owner's proof.
-            let is_silent = look.outcome == Outcome::Unreachable;
-            if is_silent && matches!(self.witnessed(Transport::of(proof.method)).await?, Network::Fails) {
+            let is_silent = look.outcome == ProofOutcome::Unreachable;
+            if is_silent
+                && matches!(
+                    self.witnessed(ProofTransport::of(proof.method)).await?,
+                    NetworkState::Fails
+                )
+            {
                 self.accounts.postpone_claim(claim).await?;
                 return Ok(false);
             }
@@ -225,12 +236,12 @@ impl<'a> Prover<'a> {
 
 /// Transport over which a proof is looked for. Each can fail while the other works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Transport {
+enum ProofTransport {
     Dns,
     Https,
 }
 
-impl Transport {
+impl ProofTransport {
     fn of(method: VerificationMethod) -> Self {
         match method {
             VerificationMethod::Dns => Self::Dns,
@@ -246,7 +257,7 @@ impl Transport {
     }
 }
 
-impl fmt::Display for Transport {
+impl fmt::Display for ProofTransport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Dns => "DNS",
@@ -257,7 +268,7 @@ impl fmt::Display for Transport {
 
 /// Whether what isn't found is likely to be missing.
 #[derive(Clone, Copy)]
-enum Network {
+enum NetworkState {
     Works,
     Fails,
     /// No domain can be compared with.

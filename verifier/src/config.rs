@@ -1,7 +1,7 @@
 //! The section `[verifier]`.
 
 use serde::{Deserialize, Serialize};
-use service::config::{Faults, Validate};
+use service::config::{ConfigFaults, Validate};
 
 /// Limits and intervals of blocks and retries.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -49,7 +49,7 @@ impl Default for VerifierConfig {
 }
 
 impl Validate for VerifierConfig {
-    fn validate(&self, faults: &mut Faults) {
+    fn validate(&self, faults: &mut ConfigFaults) {
         let mut at_least_one = |key: &str, value: u64| {
             if value == 0 {
                 faults.push(key, "must be at least 1");

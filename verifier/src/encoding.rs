@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use accounts::ShardMap;
-use blocks::{AcceptedRow, BlockError, Counts, Header, RejectedRow, Rows, SourceIndex, SourceRange};
+use blocks::{AcceptedRow, BlockError, Header, ReceiptCounts, RejectedRow, Rows, SourceIndex, SourceRange};
 use receipt::Origin;
 use receipt_log::{LoggedRecord, Record, RecordKind};
 use tokio::time::Instant;
@@ -17,7 +17,7 @@ use crate::traces::Traces;
 
 /// Settings and names that every header needs.
 #[derive(Debug, Clone)]
-pub struct Encoding {
+pub struct EncodingSettings {
     /// The name of this process.
     pub verifier: String,
     /// Values of one range, in bytes: further ranges are begun beyond. One source record always
@@ -39,7 +39,7 @@ pub struct EncodedPartition {
     /// Source records.
     pub source_records: u64,
     /// Receipts in them.
-    pub counts: Counts,
+    pub counts: ReceiptCounts,
     /// When the last source record was appended to `receipts`.
     pub complete_through_ms: i64,
 }
@@ -79,7 +79,7 @@ impl EncodedBlock {
 /// # Errors
 /// [`BlockError`]: rows of one source record that no Arrow column can hold (2 GiB of text).
 pub fn encode(
-    encoding: &Encoding,
+    encoding: &EncodingSettings,
     shard_map: &ShardMap,
     block: StampedBlock,
     source_partitions: u32,
@@ -111,7 +111,7 @@ pub fn encode(
 /// # Errors
 /// [`BlockError`].
 pub fn idle(
-    encoding: &Encoding,
+    encoding: &EncodingSettings,
     shard_map: &ShardMap,
     settled: &Settled,
     source_partitions: u32,
@@ -140,7 +140,7 @@ impl EncodedPartition {
             ranges: Vec::new(),
             records: Vec::new(),
             source_records: 0,
-            counts: Counts::default(),
+            counts: ReceiptCounts::default(),
             complete_through_ms: 0,
         }
     }
@@ -153,7 +153,7 @@ impl EncodedPartition {
 }
 
 struct PartitionEncoder<'a> {
-    encoding: &'a Encoding,
+    encoding: &'a EncodingSettings,
     shard_map: &'a ShardMap,
     source_partitions: u32,
     epoch: u32,
@@ -166,7 +166,12 @@ struct PartitionEncoder<'a> {
 }
 
 impl<'a> PartitionEncoder<'a> {
-    fn new(encoding: &'a Encoding, shard_map: &'a ShardMap, source_partitions: u32, part: &JudgedPartition) -> Self {
+    fn new(
+        encoding: &'a EncodingSettings,
+        shard_map: &'a ShardMap,
+        source_partitions: u32,
+        part: &JudgedPartition,
+    ) -> Self {
         let first = part.records.first().map(|record| &record.logged);
         let epoch = first.map_or(0, |logged| logged.position.epoch);
         let appended_at_ms = first.map_or(0, |logged| logged.appended_at_ms);
@@ -241,7 +246,7 @@ impl<'a> PartitionEncoder<'a> {
         let shards = std::mem::replace(&mut self.open, open(self.shard_map));
         let accepted = shards.iter().map(|rows| rows.accepted() as u64).sum();
         let rejected = shards.iter().map(Rows::rejected).sum();
-        let counts = Counts {
+        let counts = ReceiptCounts {
             received: accepted + rejected,
             accepted,
             rejected,
@@ -271,7 +276,7 @@ impl<'a> PartitionEncoder<'a> {
                 complete_through_ms: self.last_appended_at_ms,
                 block: counts,
                 // Set from the rows.
-                shard_counts: Counts::default(),
+                shard_counts: ReceiptCounts::default(),
                 verifier: self.encoding.verifier.clone(),
             };
             let record = Record::verdicts(rows.encode(header)?, service::instant::now_ms());
@@ -453,7 +458,7 @@ mod tests {
     }
 
     fn encoded(record_bytes_max: usize, records: Vec<JudgedRecord>) -> EncodedPartition {
-        let encoding = Encoding {
+        let encoding = EncodingSettings {
             verifier: "test".to_owned(),
             record_bytes_max,
         };
@@ -538,7 +543,7 @@ mod tests {
             let Verdict::Rejected(receipt) = verdict else { continue };
             receipt.publisher = publisher.to_owned();
         }
-        let encoding = Encoding {
+        let encoding = EncodingSettings {
             verifier: "test".to_owned(),
             record_bytes_max: 2_000,
         };
@@ -581,7 +586,7 @@ mod tests {
 
     #[test]
     fn an_idle_record_is_an_empty_range_at_the_end() {
-        let encoding = Encoding {
+        let encoding = EncodingSettings {
             verifier: "test".to_owned(),
             record_bytes_max: 1,
         };
@@ -596,13 +601,13 @@ mod tests {
         assert_eq!(summary(&part), [(9, 9, 0, 200)]);
         assert_eq!(
             (part.next_offset(), part.source_records, part.counts),
-            (9, 0, Counts::default())
+            (9, 0, ReceiptCounts::default())
         );
     }
 
     #[test]
     fn outcomes_are_counted_by_reason() {
-        let encoding = Encoding {
+        let encoding = EncodingSettings {
             verifier: "test".to_owned(),
             record_bytes_max: 1_000,
         };
@@ -625,7 +630,7 @@ mod tests {
 
     #[test]
     fn rejections_beyond_the_cap_are_one_row_of_their_record() {
-        let encoding = Encoding {
+        let encoding = EncodingSettings {
             verifier: "test".to_owned(),
             record_bytes_max: 1 << 20,
         };

@@ -13,7 +13,7 @@ use anyhow::Context;
 use http_server::admin::AdminPort;
 use receipt::{Judge, Limits};
 use receipt_log::{EmbeddedConfig, KafkaConfig, Log};
-use service::config::{Faults, Source};
+use service::config::{ConfigFaults, Source};
 use service::cpu::CpuPool;
 use service::data::DataConfig;
 use service::health::Health;
@@ -42,8 +42,10 @@ struct VerifierSettings {
 
 fn settings() -> anyhow::Result<VerifierSettings> {
     let mut source = Source::load(None)?;
-    let keyless = |faults: &mut Faults, found: Vec<String>| found.into_iter().for_each(|fault| faults.push("", fault));
-    let log = |log: &EmbeddedConfig, faults: &mut Faults| keyless(faults, log.validate().err().unwrap_or_default());
+    let keyless =
+        |faults: &mut ConfigFaults, found: Vec<String>| found.into_iter().for_each(|fault| faults.push("", fault));
+    let log =
+        |log: &EmbeddedConfig, faults: &mut ConfigFaults| keyless(faults, log.validate().err().unwrap_or_default());
     let settings = VerifierSettings {
         verifier: source.section("verifier"),
         limits: source.section_with("limits", |limits: &Limits, faults| {

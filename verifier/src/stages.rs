@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::assignment::Settled;
 use crate::config::VerifierConfig;
-use crate::encoding::{self, EncodedBlock, EncodedPartition, Encoding};
+use crate::encoding::{self, EncodedBlock, EncodedPartition, EncodingSettings};
 use crate::error::VerifierError;
 use crate::gathering::PolledBlock;
 use crate::judging::{self, JudgedBlock};
@@ -30,7 +30,7 @@ pub struct Stages {
     shard_map: Option<ShardMapCache>,
     cpu: CpuPool,
     judge: Arc<Judge>,
-    encoding: Arc<Encoding>,
+    encoding: Arc<EncodingSettings>,
     source_partitions: Arc<AtomicU32>,
     kept: Arc<Mutex<KeptRejections>>,
     retry: Retry,
@@ -53,7 +53,7 @@ impl Stages {
             shard_map,
             cpu,
             judge,
-            encoding: Arc::new(Encoding {
+            encoding: Arc::new(EncodingSettings {
                 verifier,
                 record_bytes_max: config.record_bytes_max,
             }),

@@ -1,7 +1,7 @@
 //! The section `[writer]`.
 
 use serde::{Deserialize, Serialize};
-use service::config::{Faults, Validate};
+use service::config::{ConfigFaults, Validate};
 
 /// Settings of batches and retries.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -50,7 +50,7 @@ impl Default for WriterConfig {
 }
 
 impl Validate for WriterConfig {
-    fn validate(&self, faults: &mut Faults) {
+    fn validate(&self, faults: &mut ConfigFaults) {
         let mut at_least_one = |key: &str, value: u64| {
             if value == 0 {
                 faults.push(key, "must be at least 1");

@@ -9,7 +9,7 @@
 use anyhow::Context;
 use http_server::admin::AdminPort;
 use receipt_log::{EmbeddedConfig, KafkaConfig, Log};
-use service::config::{Faults, Source};
+use service::config::{ConfigFaults, Source};
 use service::cpu::CpuPool;
 use service::data::DataConfig;
 use service::health::Health;
@@ -35,7 +35,8 @@ struct WriterSettings {
 
 fn settings() -> anyhow::Result<WriterSettings> {
     let mut source = Source::load(None)?;
-    let keyless = |faults: &mut Faults, found: Vec<String>| found.into_iter().for_each(|fault| faults.push("", fault));
+    let keyless =
+        |faults: &mut ConfigFaults, found: Vec<String>| found.into_iter().for_each(|fault| faults.push("", fault));
     let settings = WriterSettings {
         writer: source.section("writer"),
         verdicts: source.section_from("verdicts", EmbeddedConfig::verdicts, |log: &EmbeddedConfig, faults| {

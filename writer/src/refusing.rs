@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 
 use arrow_array::RecordBatch;
-use blocks::{Block, BlockError, Columns, Counts, Header, RejectedRow, Rows, SourceIndex, SourceRange};
+use blocks::{Block, BlockError, Columns, Header, ReceiptCounts, RejectedRow, Rows, SourceIndex, SourceRange};
 use uuid::Uuid;
 use warehouse::{REFUSED_BY_WAREHOUSE, Remedy, Warehouse, WarehouseError, WriterEpoch};
 
@@ -171,7 +171,7 @@ pub fn as_rejected(refused: &[RefusedRow]) -> Result<Vec<RecordBatch>, BlockErro
         });
     }
     let rejected = rows.rejected();
-    let counts = Counts {
+    let counts = ReceiptCounts {
         received: rejected,
         accepted: 0,
         rejected,
@@ -235,7 +235,7 @@ mod tests {
             detail: "",
             receipts: 1,
         });
-        let counts = Counts {
+        let counts = ReceiptCounts {
             received: 1,
             accepted: 0,
             rejected: 1,

@@ -118,7 +118,7 @@ impl Sequence {
 
 #[cfg(test)]
 mod tests {
-    use blocks::{Counts, SourceIndex, SourceRange};
+    use blocks::{ReceiptCounts, SourceIndex, SourceRange};
 
     use super::*;
 
@@ -141,8 +141,8 @@ mod tests {
             shard_map: 0,
             first_appended_at_ms: 1,
             complete_through_ms: i64::try_from(end).unwrap_or(0) * 10,
-            block: Counts::default(),
-            shard_counts: Counts::default(),
+            block: ReceiptCounts::default(),
+            shard_counts: ReceiptCounts::default(),
             verifier: "test".to_owned(),
         }
     }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use web::Failure;
 
-use super::table::{Form, Table, Tabular};
+use super::table::{RowFormat, Table, Tabular};
 use super::{ALL, Format, etag};
 use crate::completeness::Completeness;
 
@@ -69,11 +69,11 @@ impl Reply {
     }
 
     /// Form of the rows, if rows are wanted.
-    pub(crate) fn form(&self) -> Option<Form> {
+    pub(crate) fn form(&self) -> Option<RowFormat> {
         match self.format {
             Format::Json => None,
-            Format::Csv => Some(Form::Csv),
-            Format::Ndjson => Some(Form::Ndjson),
+            Format::Csv => Some(RowFormat::Csv),
+            Format::Ndjson => Some(RowFormat::Ndjson),
         }
     }
 

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 /// A cell.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Cell<'a> {
+pub enum TableCell<'a> {
     /// Somebody's words, perhaps a stranger's.
     Text(Cow<'a, str>),
     /// A count.
@@ -16,31 +16,31 @@ pub enum Cell<'a> {
     Nothing,
 }
 
-impl<'a> From<&'a str> for Cell<'a> {
+impl<'a> From<&'a str> for TableCell<'a> {
     fn from(text: &'a str) -> Self {
         Self::Text(Cow::Borrowed(text))
     }
 }
 
-impl<'a> From<&'a String> for Cell<'a> {
+impl<'a> From<&'a String> for TableCell<'a> {
     fn from(text: &'a String) -> Self {
         Self::Text(Cow::Borrowed(text))
     }
 }
 
-impl From<u64> for Cell<'_> {
+impl From<u64> for TableCell<'_> {
     fn from(count: u64) -> Self {
         Self::Count(count)
     }
 }
 
-impl From<bool> for Cell<'_> {
+impl From<bool> for TableCell<'_> {
     fn from(flag: bool) -> Self {
         Self::Flag(flag)
     }
 }
 
-impl<'a, T: Into<Cell<'a>>> From<Option<T>> for Cell<'a> {
+impl<'a, T: Into<TableCell<'a>>> From<Option<T>> for TableCell<'a> {
     fn from(cell: Option<T>) -> Self {
         cell.map_or(Self::Nothing, Into::into)
     }
@@ -57,7 +57,7 @@ pub trait Tabular {
 
 /// Form of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum RowFormat {
     /// `text/csv`.
     Csv,
     /// `application/x-ndjson`.
@@ -67,7 +67,7 @@ pub enum Form {
 /// A table as it is written.
 #[derive(Debug)]
 pub struct Table {
-    form: Form,
+    form: RowFormat,
     columns: Vec<&'static str>,
     bytes: Vec<u8>,
 }
@@ -75,31 +75,31 @@ pub struct Table {
 impl Table {
     /// With these columns; CSV begins with their names.
     #[must_use]
-    pub fn new(form: Form, columns: Vec<&'static str>) -> Self {
+    pub fn new(form: RowFormat, columns: Vec<&'static str>) -> Self {
         let mut table = Self {
             form,
             columns,
             bytes: Vec::new(),
         };
-        if form == Form::Csv {
-            let names: Vec<Cell<'_>> = table.columns.iter().map(|name| Cell::from(*name)).collect();
+        if form == RowFormat::Csv {
+            let names: Vec<TableCell<'_>> = table.columns.iter().map(|name| TableCell::from(*name)).collect();
             table.row(&names);
         }
         table
     }
 
     /// A whole table.
-    pub fn of<T: Tabular>(form: Form, rows: &T) -> Self {
+    pub fn of<T: Tabular>(form: RowFormat, rows: &T) -> Self {
         let mut table = Self::new(form, rows.columns());
         rows.rows(&mut table);
         table
     }
 
     /// Adds a line.
-    pub fn row(&mut self, cells: &[Cell<'_>]) {
+    pub fn row(&mut self, cells: &[TableCell<'_>]) {
         match self.form {
-            Form::Csv => self.csv_line(cells),
-            Form::Ndjson => self.json_line(cells),
+            RowFormat::Csv => self.csv_line(cells),
+            RowFormat::Ndjson => self.json_line(cells),
         }
     }
 
@@ -109,22 +109,22 @@ impl Table {
         std::mem::take(&mut self.bytes)
     }
 
-    fn csv_line(&mut self, cells: &[Cell<'_>]) {
+    fn csv_line(&mut self, cells: &[TableCell<'_>]) {
         for (at, cell) in cells.iter().enumerate() {
             if at > 0 {
                 self.bytes.push(b',');
             }
             match cell {
-                Cell::Text(text) => self.bytes.extend_from_slice(web::csv::cell(text).as_bytes()),
-                Cell::Count(count) => self.bytes.extend_from_slice(count.to_string().as_bytes()),
-                Cell::Flag(flag) => self.bytes.extend_from_slice(flag.to_string().as_bytes()),
-                Cell::Nothing => {}
+                TableCell::Text(text) => self.bytes.extend_from_slice(web::csv::cell(text).as_bytes()),
+                TableCell::Count(count) => self.bytes.extend_from_slice(count.to_string().as_bytes()),
+                TableCell::Flag(flag) => self.bytes.extend_from_slice(flag.to_string().as_bytes()),
+                TableCell::Nothing => {}
             }
         }
         self.bytes.extend_from_slice(b"\r\n");
     }
 
-    fn json_line(&mut self, cells: &[Cell<'_>]) {
+    fn json_line(&mut self, cells: &[TableCell<'_>]) {
         self.bytes.push(b'{');
         for (at, (name, cell)) in self.columns.iter().zip(cells).enumerate() {
             if at > 0 {
@@ -133,10 +133,10 @@ impl Table {
             json_text(&mut self.bytes, name);
             self.bytes.push(b':');
             match cell {
-                Cell::Text(text) => json_text(&mut self.bytes, text),
-                Cell::Count(count) => self.bytes.extend_from_slice(count.to_string().as_bytes()),
-                Cell::Flag(flag) => self.bytes.extend_from_slice(flag.to_string().as_bytes()),
-                Cell::Nothing => self.bytes.extend_from_slice(b"null"),
+                TableCell::Text(text) => json_text(&mut self.bytes, text),
+                TableCell::Count(count) => self.bytes.extend_from_slice(count.to_string().as_bytes()),
+                TableCell::Flag(flag) => self.bytes.extend_from_slice(flag.to_string().as_bytes()),
+                TableCell::Nothing => self.bytes.extend_from_slice(b"null"),
             }
         }
         self.bytes.extend_from_slice(b"}\n");
@@ -153,7 +153,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn table(form: Form, rows: &[[Cell<'_>; 2]]) -> String {
+    fn table(form: RowFormat, rows: &[[TableCell<'_>; 2]]) -> String {
         let mut table = Table::new(form, vec!["a", "b"]);
         for row in rows {
             table.row(row);
@@ -166,12 +166,12 @@ mod tests {
         let rows = [
             ["plain".into(), "with, comma and \"quotes\"".into()],
             ["=1+1".into(), "two\r\nlines".into()],
-            [Cell::Count(7), Cell::Nothing],
-            [Cell::Flag(true), Cell::Count(0)],
+            [TableCell::Count(7), TableCell::Nothing],
+            [TableCell::Flag(true), TableCell::Count(0)],
             ["".into(), "\u{fc}".into()],
         ];
         assert_eq!(
-            table(Form::Csv, &rows),
+            table(RowFormat::Csv, &rows),
             "a,b\r\nplain,\"with, comma and \"\"quotes\"\"\"\r\n\"'=1+1\",\"two\r\nlines\"\r\n7,\r\ntrue,0\r\n,\u{fc}\r\n"
         );
     }
@@ -179,10 +179,10 @@ mod tests {
     #[test]
     fn lines_of_json_keep_types_and_words() {
         let rows = [
-            ["=1+1\r\n\"\u{2028}</script>".into(), Cell::Count(u64::MAX)],
-            [Cell::Nothing, Cell::Flag(false)],
+            ["=1+1\r\n\"\u{2028}</script>".into(), TableCell::Count(u64::MAX)],
+            [TableCell::Nothing, TableCell::Flag(false)],
         ];
-        let text = table(Form::Ndjson, &rows);
+        let text = table(RowFormat::Ndjson, &rows);
         assert!(text.ends_with("{\"a\":null,\"b\":false}\n"), "{text}");
         let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!(

@@ -31,7 +31,7 @@ use parking_lot::Mutex;
 use service::problem::{Kind, Problem};
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
-use warehouse::{Scope, WarehouseError};
+use warehouse::{QueryScope, WarehouseError};
 use web::Failure;
 use web::shares::Shares;
 
@@ -72,7 +72,7 @@ struct Subscription {
     principal: Arc<Principal>,
     /// The API key, which is rechecked.
     bearer: String,
-    scope: Scope,
+    scope: QueryScope,
     zone: String,
     tz: TimeZone,
     begin: Begin,

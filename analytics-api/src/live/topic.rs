@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use service::telemetry::LineLimit;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
-use warehouse::{ExportedReceipt, NewOffsets, Scope, StreamPosition, WarehouseError};
+use warehouse::{ExportedReceipt, NewOffsets, QueryScope, StreamPosition, WarehouseError};
 
 use super::Live;
 use super::event;
@@ -46,7 +46,7 @@ static FAILED: LineLimit = LineLimit::new("live", Duration::from_secs(10));
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct TopicKey {
     pub(super) account_id: String,
-    pub(super) scope: Scope,
+    pub(super) scope: QueryScope,
     /// The limit of its subscribers' keys, which decides about entries' titles.
     pub(super) limit: Option<KeyDomains>,
     /// The canonical name of the time zone that makes the day.

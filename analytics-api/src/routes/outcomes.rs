@@ -15,7 +15,7 @@ use crate::format::Format;
 use crate::hints::hint;
 use crate::log_cursor::{self, LogCursor};
 use crate::parameters::{self, AFTER, OUTCOMES_LIMIT, OUTCOMES_MAX, Query};
-use crate::sender::Sender;
+use crate::sender::ProvenSender;
 use crate::state::AnalyticsState;
 use web::{Failure, rfc3339_ms};
 
@@ -144,7 +144,7 @@ impl OutcomeLine {
 )]
 pub(crate) async fn outcomes(
     State(app): State<Arc<AnalyticsState>>,
-    sender: Sender,
+    sender: ProvenSender,
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<Response, Failure> {

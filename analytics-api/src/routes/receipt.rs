@@ -12,7 +12,7 @@ use http::{HeaderMap, Uri};
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
-use warehouse::{ReceiptFacts, ReceiptsOf, RejectedReceipt, StoredReceipt, StreamPosition};
+use warehouse::{ReceiptFacts, ReceiptRejection, ReceiptsOf, StoredReceipt, StreamPosition};
 
 use crate::answers::{Refusals, Signer};
 use crate::format::reply::{Complete, Reply};
@@ -114,8 +114,8 @@ struct Rejection {
     replayed_at: Option<String>,
 }
 
-impl From<RejectedReceipt> for Rejection {
-    fn from(rejected: RejectedReceipt) -> Self {
+impl From<ReceiptRejection> for Rejection {
+    fn from(rejected: ReceiptRejection) -> Self {
         let received_at = rfc3339_ms(rejected.received_at_ms);
         let replayed_at = rejected.replayed_at_ms.map(rfc3339_ms);
         Self {

@@ -11,7 +11,7 @@ use serde::Serialize;
 use service::problem::{Kind, Problem};
 use utoipa::ToSchema;
 use uuid::Uuid;
-use warehouse::{ExportedReceipt, Filter, NewestCursor, Scope, WarehouseError};
+use warehouse::{ExportedReceipt, Filter, NewestCursor, QueryScope, WarehouseError};
 use web::stream::BrokenOff;
 use web::{Failure, rfc3339_ms};
 
@@ -20,7 +20,7 @@ use crate::access::Access;
 use crate::answers::{Refusals, Signer};
 use crate::cursor::ListCursor;
 use crate::format::reply::{Complete, Reply};
-use crate::format::table::{Form, Table};
+use crate::format::table::{RowFormat, Table};
 use crate::labels::{Labelled, Labels};
 use crate::parameters::{
     self, BEFORE_VERIFICATION, CLIENT, CURSOR, DOMAIN, ENTRY, FROM, KEY, MODEL, OPERATOR, PURPOSE, Query, ROWS_LIMIT,
@@ -215,7 +215,7 @@ pub(crate) async fn listed(
 struct PageWalk {
     app: Arc<AnalyticsState>,
     principal: Arc<Principal>,
-    scope: Scope,
+    scope: QueryScope,
     filter: Filter,
 }
 
@@ -266,10 +266,10 @@ impl PageWalk {
     /// can't be had at once is waited for in its turn, like any other query.
     async fn produce(
         &self,
-        form: Form,
+        form: RowFormat,
         first: Page,
         mut rows: u32,
-        pieces: &web::stream::Pieces,
+        pieces: &web::stream::PieceWriter,
     ) -> Result<Vec<u8>, BrokenOff> {
         let mut table = Table::new(form, COLUMNS.to_vec());
         let mut page = first;

@@ -14,7 +14,7 @@ use crate::answers::Refusals;
 use crate::format::reply::{Complete, Reply};
 use crate::hints::hint;
 use crate::parameters::{self, Query};
-use crate::sender::Sender;
+use crate::sender::ProvenSender;
 use crate::state::AnalyticsState;
 use web::{Failure, rfc3339_ms};
 
@@ -87,7 +87,7 @@ impl From<ReasonSummary> for RejectedFor {
 )]
 pub(crate) async fn sender_summary(
     State(app): State<Arc<AnalyticsState>>,
-    sender: Sender,
+    sender: ProvenSender,
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<Response, Failure> {

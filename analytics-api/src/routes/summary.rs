@@ -2,7 +2,7 @@
 //! total has neither key nor label.
 
 use crate::answers::{ClientCount, ContentCount, PurposeCounts, TotalsByTrust};
-use crate::format::table::{Cell, Table};
+use crate::format::table::{Table, TableCell};
 
 /// The columns; with a period to compare with there is one more.
 pub(crate) fn columns(compared: bool) -> Vec<&'static str> {
@@ -27,7 +27,7 @@ impl<'a> SummaryRows<'a> {
 
     /// A total.
     pub(crate) fn total(&mut self, measure: &str, value: u64, previous: Option<u64>) {
-        self.row(measure, Cell::Nothing, Cell::Nothing, value, previous);
+        self.row(measure, TableCell::Nothing, TableCell::Nothing, value, previous);
     }
 
     /// `usageByPurpose`.
@@ -35,7 +35,7 @@ impl<'a> SummaryRows<'a> {
         let previous = previous.map(PurposeCounts::named);
         for (at, (purpose, value)) in counts.named().into_iter().enumerate() {
             let before = previous.and_then(|counts| counts.get(at).map(|(_, count)| *count));
-            self.row("usageByPurpose", purpose.into(), Cell::Nothing, value, before);
+            self.row("usageByPurpose", purpose.into(), TableCell::Nothing, value, before);
         }
     }
 
@@ -49,7 +49,7 @@ impl<'a> SummaryRows<'a> {
             self.row(
                 "totalReceipts",
                 name.into(),
-                Cell::Nothing,
+                TableCell::Nothing,
                 part.total_receipts,
                 receipts,
             );
@@ -57,7 +57,7 @@ impl<'a> SummaryRows<'a> {
             self.row(
                 "uniqueClients",
                 name.into(),
-                Cell::Nothing,
+                TableCell::Nothing,
                 part.unique_clients,
                 clients,
             );
@@ -80,7 +80,7 @@ impl<'a> SummaryRows<'a> {
         }
     }
 
-    fn row(&mut self, measure: &str, key: Cell<'_>, label: Cell<'_>, value: u64, previous: Option<u64>) {
+    fn row(&mut self, measure: &str, key: TableCell<'_>, label: TableCell<'_>, value: u64, previous: Option<u64>) {
         let mut cells = vec![measure.into(), key, label, value.into()];
         if self.compared {
             cells.push(previous.into());

@@ -18,7 +18,7 @@ use self::question::{Period, TimeseriesQuery};
 use crate::access::Access;
 use crate::answers::{ByTrust, Refusals};
 use crate::format::reply::{Complete, Reply};
-use crate::format::table::{Cell, Table, Tabular};
+use crate::format::table::{Table, TableCell, Tabular};
 use crate::parameters::{
     self, BEFORE_VERIFICATION, CLIENT, COMPARE, DOMAIN, ENTRY, FROM, GROUP_BY, INTERVAL, KEY, METRIC, MODEL, OPERATOR,
     PURPOSE, Query, SERIES_LIMIT, TO, TRUST, TZ,
@@ -205,9 +205,9 @@ impl Tabular for Timeseries {
 
 impl Values {
     fn rows(&self, table: &mut Table, period: Option<&str>) {
-        let mut row = |key: Option<Cell<'_>>, point: &Point| {
-            let before = period.map(Cell::from).into_iter().chain(key);
-            let cells: Vec<Cell<'_>> = before
+        let mut row = |key: Option<TableCell<'_>>, point: &Point| {
+            let before = period.map(TableCell::from).into_iter().chain(key);
+            let cells: Vec<TableCell<'_>> = before
                 .chain([(&point.start).into(), (&point.local).into(), point.value.into()])
                 .chain([point.by_trust.proven.into(), point.by_trust.unproven.into()])
                 .collect();

@@ -66,12 +66,12 @@ impl Reader {
         listed.map(|number| (format!("Title {number}"), format!("https://news.example/own/{number}")))
     }
 
-    fn scope(&self) -> warehouse::Scope {
+    fn scope(&self) -> warehouse::QueryScope {
         let below = self.below.map(|(parent, other)| Below {
             parent: parent.to_owned(),
             except: vec![other.to_owned()],
         });
-        warehouse::Scope {
+        warehouse::QueryScope {
             publishers: self.domains.iter().map(ToString::to_string).collect(),
             below: below.into_iter().collect(),
         }

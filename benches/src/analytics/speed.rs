@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use load_tests::http::client;
 use serde_json::Value;
-use warehouse::{Call, FINAL_SETTINGS, Target as At, Warehouse, WarehouseConfig};
+use warehouse::{FINAL_SETTINGS, SqlStatement, Target as At, Warehouse, WarehouseConfig};
 
 use super::get::get;
 use super::loading::{Load, publisher};
@@ -173,7 +173,7 @@ impl Reference {
         };
         for statement in statements(query) {
             let sql = statement.replace("{selection}", SELECTION);
-            let call = Call::new(format!("{sql} {FINAL_SETTINGS}"))
+            let call = SqlStatement::new(format!("{sql} {FINAL_SETTINGS}"))
                 .with("publisher", self.publisher.clone())
                 .with("from_ms", self.from_ms)
                 .with("to_ms", self.to_ms)

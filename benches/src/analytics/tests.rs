@@ -1,7 +1,7 @@
 //! Statements of the run under the engine: loading, counting, and the reference.
 
 use ::usage::{GroupBy, Metric, Usage};
-use warehouse::{EmbeddedEngine, Filter, Scope, WarehouseConfig};
+use warehouse::{EmbeddedEngine, Filter, QueryScope, WarehouseConfig};
 
 use super::loading::{DAY_MS, GRAINS, Load, publisher};
 use super::speed::{Query, Reference};
@@ -53,7 +53,7 @@ async fn what_is_loaded_is_counted_and_the_reference_agrees() {
         from_ms: load.begin_ms(),
         to_ms: load.end_ms(),
     };
-    let scope = Scope::of(vec![publisher(0)]);
+    let scope = QueryScope::of(vec![publisher(0)]);
     let filter = Filter {
         from_ms: load.begin_ms(),
         to_ms: load.end_ms(),

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use ::warehouse::{EmbeddedEngine, Target, Warehouse, WarehouseConfig, WriterEpoch};
 use anyhow::{Context, Result, ensure};
-use blocks::{AcceptedRow, Block, Counts, Header, Rows, SourceIndex, SourceRange};
+use blocks::{AcceptedRow, Block, Header, ReceiptCounts, Rows, SourceIndex, SourceRange};
 use bytes::Bytes;
 use cpu_time::ProcessTime;
 use sha2::{Digest, Sha256};
@@ -111,7 +111,7 @@ fn record(rows: Rows) -> Result<Bytes> {
             end,
             ..SourceRange::default()
         },
-        block: Counts {
+        block: ReceiptCounts {
             received: accepted,
             accepted,
             rejected: 0,

@@ -7,7 +7,7 @@ use receipt::{Arrival, BodyKind, Judge, Judged, check_batch};
 use receipt_log::{InspectError, LogInspector, LoggedRecord, Position, RecordKind};
 use warehouse::{AuditFinding, LedgerRow, StandingRejection};
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::inspection::{Inspection, StoredPartition};
 
 /// Bodies read from the log at a time, in bytes.
@@ -53,13 +53,13 @@ pub struct Counter<'a> {
 
 /// The receipts of a run of records.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Tally {
+struct RecordTally {
     receipts: u64,
     /// Of these, rejected; only known when judged.
     rejected: u64,
 }
 
-impl Tally {
+impl RecordTally {
     fn add(self, other: Self) -> Self {
         Self {
             receipts: self.receipts + other.receipts,
@@ -71,7 +71,7 @@ impl Tally {
 /// Records read ahead: `(offset, tally)` in order.
 #[derive(Default)]
 struct ReadAhead {
-    tallies: std::collections::VecDeque<(u64, Tally)>,
+    tallies: std::collections::VecDeque<(u64, RecordTally)>,
     next_offset: u64,
 }
 
@@ -84,7 +84,7 @@ impl Counter<'_> {
         &self,
         partition: &StoredPartition,
         findings: &mut Vec<AuditFinding>,
-    ) -> Result<Counted, Failure> {
+    ) -> Result<Counted, CommandFailure> {
         let mut counted = Counted {
             records_gone: partition.begin_offset.min(partition.next_offset),
             ..Counted::default()
@@ -101,7 +101,7 @@ impl Counter<'_> {
                 .inspection
                 .warehouse
                 .ledger(partition.epoch, partition.partition, covered, STEP_LINES);
-            let lines = page.await.map_err(Failure::unavailable)?;
+            let lines = page.await.map_err(CommandFailure::unavailable)?;
             let last_page = (lines.len() as u64) < STEP_LINES;
             for line in lines.iter().filter(|line| line.last_offset < partition.next_offset) {
                 counted.blocks += 1;
@@ -156,9 +156,9 @@ impl Counter<'_> {
         line: &LedgerRow,
         ahead: &mut ReadAhead,
         counted: &mut Counted,
-    ) -> Result<Option<(u64, Tally)>, Failure> {
+    ) -> Result<Option<(u64, RecordTally)>, CommandFailure> {
         let whole = line.first_offset >= partition.begin_offset;
-        let (mut records, mut tally) = (0, Tally::default());
+        let (mut records, mut tally) = (0, RecordTally::default());
         loop {
             match ahead.tallies.front() {
                 Some((offset, _)) if *offset > line.last_offset => break,
@@ -187,7 +187,7 @@ impl Counter<'_> {
         partition: &StoredPartition,
         ahead: &mut ReadAhead,
         counted: &mut Counted,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CommandFailure> {
         let mut records = match self
             .inspection
             .log
@@ -201,7 +201,7 @@ impl Counter<'_> {
                 ahead.next_offset = begin.max(ahead.next_offset + 1);
                 return Ok(());
             }
-            Err(error) => return Err(Failure::unavailable(error)),
+            Err(error) => return Err(CommandFailure::unavailable(error)),
         };
         records.retain(|record| record.position.offset < partition.next_offset);
         let Some(last) = records.last() else {
@@ -210,7 +210,7 @@ impl Counter<'_> {
             return Ok(());
         };
         ahead.next_offset = last.position.offset + 1;
-        let tallies: Vec<(u64, Tally)> = records
+        let tallies: Vec<(u64, RecordTally)> = records
             .par_iter()
             .map(|record| (record.position.offset, self.tally(record, &HashMap::new())))
             .collect();
@@ -220,7 +220,7 @@ impl Counter<'_> {
 
     /// Counts a block again with the verdicts that stand: a batch once rejected whole is one
     /// receipt, and what was replayed was rejected, although both may pass by the present rules.
-    async fn recount(&self, line: &LedgerRow, by_present_rules: Tally) -> Result<Tally, Failure> {
+    async fn recount(&self, line: &LedgerRow, by_present_rules: RecordTally) -> Result<RecordTally, CommandFailure> {
         let at = |offset, index| {
             let (epoch, partition) = (line.epoch, line.partition);
             let record = Position {
@@ -233,7 +233,7 @@ impl Counter<'_> {
         let (first, last) = (at(line.first_offset, 0), at(line.last_offset, u16::MAX));
         let standing = self.inspection.warehouse.standing_rejections(first, last).await;
         let standing: HashMap<u128, StandingRejection> = standing
-            .map_err(Failure::unavailable)?
+            .map_err(CommandFailure::unavailable)?
             .into_iter()
             .filter(|one| one.whole_batch || one.passes_now)
             .map(|one| (one.position, one))
@@ -243,7 +243,7 @@ impl Counter<'_> {
         }
         // Rows that count several receipts are rejections by a policy here: each would pass.
         let further = standing.values().map(|one| u64::from(one.receipts) - 1).sum();
-        let mut tally = Tally {
+        let mut tally = RecordTally {
             receipts: 0,
             rejected: further,
         };
@@ -254,24 +254,24 @@ impl Counter<'_> {
                 Ok(records) => records,
                 // Retention went on since: what was counted stays a finding.
                 Err(InspectError::Gone { .. }) => return Ok(by_present_rules),
-                Err(error) => return Err(Failure::unavailable(error)),
+                Err(error) => return Err(CommandFailure::unavailable(error)),
             };
             records.retain(|record| record.position.offset <= line.last_offset);
             let Some(read) = records.last() else { break };
             offset = read.position.offset + 1;
-            let tallies: Vec<Tally> = records.par_iter().map(|record| self.tally(record, &standing)).collect();
-            tally = tallies.into_iter().fold(tally, Tally::add);
+            let tallies: Vec<RecordTally> = records.par_iter().map(|record| self.tally(record, &standing)).collect();
+            tally = tallies.into_iter().fold(tally, RecordTally::add);
         }
         Ok(tally)
     }
 
     /// The receipts of one record. What isn't a receipt or batch at all counts as one, rejected;
     /// `standing` are verdicts that go before the present rules.
-    fn tally(&self, logged: &LoggedRecord, standing: &HashMap<u128, StandingRejection>) -> Tally {
+    fn tally(&self, logged: &LoggedRecord, standing: &HashMap<u128, StandingRejection>) -> RecordTally {
         let record = &logged.record;
         let stands = |index| standing.get(&logged.position.receipt(index));
         if stands(0).is_some_and(|one| one.whole_batch) {
-            return Tally {
+            return RecordTally {
                 receipts: 1,
                 rejected: 1,
             };
@@ -282,13 +282,13 @@ impl Counter<'_> {
         };
         if self.depth == Depth::Count {
             if kind == BodyKind::Receipt {
-                return Tally {
+                return RecordTally {
                     receipts: 1,
                     rejected: 0,
                 };
             }
             if let Ok(batch) = check_batch(&record.body, record.received_at_ms, self.judge.limits()) {
-                return Tally {
+                return RecordTally {
                     receipts: u64::from(batch.receipt_count),
                     rejected: 0,
                 };
@@ -303,13 +303,13 @@ impl Counter<'_> {
         let rejected = self.judge.judge(&arrival, &|index, judged| {
             matches!(judged, Judged::Rejected(_)) || stands(index).is_some()
         });
-        Tally {
+        RecordTally {
             receipts: rejected.len() as u64,
             rejected: rejected.into_iter().map(u64::from).sum(),
         }
     }
 
-    fn difference(&self, line: &LedgerRow, records: u64, tally: Tally) -> Option<String> {
+    fn difference(&self, line: &LedgerRow, records: u64, tally: RecordTally) -> Option<String> {
         let same = (records, tally.receipts) == (line.records, line.receipts_in)
             && (self.depth == Depth::Count || tally.rejected == line.rejected);
         if same {

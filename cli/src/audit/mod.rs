@@ -10,8 +10,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use receipt::Judge;
 use warehouse::{AuditFinding, AuditSums};
 
-use crate::failure::{Answer, Failure};
-use crate::inspection::{Inspection, Purpose};
+use crate::failure::{CommandFailure, CommandOutcome};
+use crate::inspection::{Inspection, InspectionPurpose};
 use crate::settings::{Settings, SettingsArgs};
 use counting::{Counter, Depth};
 use report::{Report, RunningCheck};
@@ -51,16 +51,16 @@ pub struct Audit {
 
 impl Audit {
     /// Runs the command.
-    pub fn run(self) -> Result<Answer, Failure> {
+    pub fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let settings = self.settings.load()?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .thread_name("audit")
             .enable_all()
             .build()
-            .map_err(Failure::unavailable)?;
+            .map_err(CommandFailure::unavailable)?;
         let report = runtime.block_on(async {
-            let inspection = Inspection::open(&settings, Purpose::Audit).await?;
+            let inspection = Inspection::open(&settings, InspectionPurpose::Audit).await?;
             let report = audit(
                 &settings,
                 &inspection,
@@ -72,9 +72,9 @@ impl Audit {
         })?;
         report.write(self.json)?;
         Ok(if report.findings.is_empty() {
-            Answer::Good
+            CommandOutcome::Good
         } else {
-            Answer::Found
+            CommandOutcome::Found
         })
     }
 }
@@ -83,7 +83,7 @@ impl Audit {
 ///
 /// # Errors
 /// An engine is unavailable, or the warehouse's stored data is damaged; differences are findings.
-pub async fn audit(settings: &Settings, inspection: &Inspection, depth: Depth) -> Result<Report, Failure> {
+pub async fn audit(settings: &Settings, inspection: &Inspection, depth: Depth) -> Result<Report, CommandFailure> {
     let partitions = inspection.partitions().await?;
     let bar = ProgressBar::new(0);
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} records compared{msg}  eta {eta}") {
@@ -101,8 +101,8 @@ pub async fn audit(settings: &Settings, inspection: &Inspection, depth: Depth) -
         }
         let committed = inspection.stored(number).await?.committed();
         let of_shard = warehouse.audit_with(&committed, progress).await;
-        sums.add(of_shard.map_err(Failure::unavailable)?);
-        states.extend(warehouse.audit_state().await.map_err(Failure::unavailable)?);
+        sums.add(of_shard.map_err(CommandFailure::unavailable)?);
+        states.extend(warehouse.audit_state().await.map_err(CommandFailure::unavailable)?);
     }
     bar.finish_and_clear();
     let now_ms = service::instant::now_ms();

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use warehouse::{AuditFinding, AuditState, AuditSums};
 
 use super::counting::{Counted, Depth};
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::inspection::StoredPartition;
 use crate::terminal::{BAD, FAINT, GOOD, HEAD, Output, mark, paint};
 
@@ -86,7 +86,7 @@ impl Report {
     ///
     /// # Errors
     /// Standard output can't be written.
-    pub fn write(&self, json: bool) -> Result<(), Failure> {
+    pub fn write(&self, json: bool) -> Result<(), CommandFailure> {
         let mut out = Output::stdout();
         if json {
             out.line(self.to_json())?;

@@ -10,12 +10,12 @@ use std::time::Duration;
 use receipts_client::retrying::RetryPolicy;
 use receipts_client::submission::Compression;
 
-use crate::failure::{Answer, Failure};
+use crate::failure::{CommandFailure, CommandOutcome};
 use crate::input::InputArg;
 use crate::key_file;
 use crate::send::PAUSES;
 use crate::send::grouping::Grouping;
-use crate::send::run::Run;
+use crate::send::run::SendSettings;
 use webhook_client::WebhookClient;
 
 const AFTER_HELP: &str = "\
@@ -81,11 +81,11 @@ pub struct Deliver {
 
 impl Deliver {
     /// Runs the command.
-    pub fn run(self) -> Result<Answer, Failure> {
+    pub fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let key = match (&self.key, self.batch) {
             (Some(path), Some(_)) => Some(key_file::read(path)?),
             (None, Some(_)) => {
-                return Err(Failure::Input(
+                return Err(CommandFailure::Input(
                     "--batch needs --key, which signs the batches".to_owned(),
                 ));
             }
@@ -94,7 +94,7 @@ impl Deliver {
         let grouping = Grouping::new(key, self.batch.map(|n| n as usize), Compression::None);
         let input = self.input.open()?;
         let outbound = self.outbound();
-        let run = Run {
+        let run = SendSettings {
             concurrency: self.concurrency,
             policy: RetryPolicy {
                 attempts_max: self.attempts,

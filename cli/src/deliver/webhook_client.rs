@@ -2,11 +2,11 @@
 
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue};
-use outbound::{Client, Config, Error, Session};
-use receipts_client::retrying::{Outcome, Transport, Try};
+use outbound::{Config, Error, OutboundClient, Session};
+use receipts_client::retrying::{SubmissionOutcome, Transport, Try};
 use receipts_client::submission::Submission;
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 
 /// The answer to the largest batch names each of its 10,000 receipts.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
@@ -21,11 +21,11 @@ impl WebhookClient {
     ///
     /// # Errors
     /// A URL that isn't asked, or a system without DNS servers.
-    pub fn many(url: &str, config: &Config, count: u16) -> Result<Vec<Self>, Failure> {
-        let client = Client::new(config).map_err(Failure::unavailable)?;
+    pub fn many(url: &str, config: &Config, count: u16) -> Result<Vec<Self>, CommandFailure> {
+        let client = OutboundClient::new(config).map_err(CommandFailure::unavailable)?;
         let session = || client.session(url).map(|session| Self { session });
         let made: Result<Vec<Self>, Error> = (0..count).map(|_| session()).collect();
-        made.map_err(|error| Failure::Input(format!("--webhook: {error}")))
+        made.map_err(|error| CommandFailure::Input(format!("--webhook: {error}")))
     }
 }
 
@@ -40,11 +40,11 @@ impl Transport for WebhookClient {
             .post(headers, submission.body.clone(), ANSWER_BYTES_MAX)
             .await
         {
-            Ok(answer) if answer.status.is_success() => Try::Ended(Outcome::Accepted),
+            Ok(answer) if answer.status.is_success() => Try::Ended(SubmissionOutcome::Accepted),
             Ok(answer) => Try::answered(answer.status, &answer.headers, &answer.body),
             Err(error) if error.may_pass() => Try::again(error.to_string()),
             // A private address, a wrong certificate: it will be the same for every receipt.
-            Err(error) => Try::Ended(Outcome::Unavailable(format!(
+            Err(error) => Try::Ended(SubmissionOutcome::Unavailable(format!(
                 "the webhook can't be delivered to: {error}"
             ))),
         }

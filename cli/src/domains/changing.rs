@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::{ACTOR, store_failure};
 use crate::account_store::with_store;
-use crate::failure::{Answer, Failure};
+use crate::failure::{CommandFailure, CommandOutcome};
 use crate::settings::SettingsArgs;
 use crate::terminal::report;
 
@@ -69,12 +69,12 @@ pub(super) struct Transfer {
 }
 
 impl Revoke {
-    pub(super) async fn run(self) -> Result<Answer, Failure> {
+    pub(super) async fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let domain = &self.domain;
         let (account, revoked) = with_store(&self.settings, async |accounts| {
             let account = accounts.account_of(domain).await.map_err(store_failure)?;
             let account = account.ok_or_else(|| {
-                Failure::Input(format!(
+                CommandFailure::Input(format!(
                     "no account has {domain}: `receipts domains list` shows all domains"
                 ))
             })?;
@@ -82,15 +82,19 @@ impl Revoke {
             Ok((account, revoked.map_err(store_failure)?))
         })
         .await?;
-        let answer = if revoked { Answer::Good } else { Answer::Found };
+        let answer = if revoked {
+            CommandOutcome::Good
+        } else {
+            CommandOutcome::Found
+        };
         if self.json {
             let done = json!({"domain": domain.as_str(), "accountId": account, "revoked": revoked});
             return report(done, answer);
         }
         report(
             match answer {
-                Answer::Good => format!("{domain} isn't the account {account}'s any more"),
-                Answer::Found => format!("{domain}: its verification had ended before"),
+                CommandOutcome::Good => format!("{domain} isn't the account {account}'s any more"),
+                CommandOutcome::Found => format!("{domain}: its verification had ended before"),
             },
             answer,
         )
@@ -98,25 +102,29 @@ impl Revoke {
 }
 
 impl Transfer {
-    pub(super) async fn run(self) -> Result<Answer, Failure> {
+    pub(super) async fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let (domain, to) = (&self.domain, &self.to);
         let moved = with_store(&self.settings, async |accounts| {
             let moved = accounts.transfer_domain(domain, to, ACTOR).await;
             moved.map_err(|error| match error {
                 TransferError::Store(error) => store_failure(error),
-                refused => Failure::input(refused),
+                refused => CommandFailure::input(refused),
             })
         })
         .await?;
-        let answer = if moved { Answer::Good } else { Answer::Found };
+        let answer = if moved {
+            CommandOutcome::Good
+        } else {
+            CommandOutcome::Found
+        };
         if self.json {
             let done = json!({"domain": domain.as_str(), "accountId": to, "transferred": moved});
             return report(done, answer);
         }
         report(
             match answer {
-                Answer::Good => format!("{domain} is the account {to}'s now, verified for a year on your word"),
-                Answer::Found => format!("{domain} was the account {to}'s before"),
+                CommandOutcome::Good => format!("{domain} is the account {to}'s now, verified for a year on your word"),
+                CommandOutcome::Found => format!("{domain} was the account {to}'s before"),
             },
             answer,
         )

@@ -6,7 +6,7 @@ use service::instant::{now_ms, rfc3339_ms};
 
 use super::store_failure;
 use crate::account_store::with_store;
-use crate::failure::{Answer, Failure};
+use crate::failure::{CommandFailure, CommandOutcome};
 use crate::settings::SettingsArgs;
 use crate::terminal::{BAD, GOOD, HEAD, Output, WARN, paint, report_list, visible};
 
@@ -66,7 +66,7 @@ pub(super) struct Show {
 }
 
 impl List {
-    pub(super) async fn run(self) -> Result<Answer, Failure> {
+    pub(super) async fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let domains = with_store(&self.settings, async |accounts| {
             let domains = accounts.owned_domains(self.account.as_deref());
             domains.await.map_err(store_failure)
@@ -78,14 +78,14 @@ impl List {
 }
 
 impl Show {
-    pub(super) async fn run(self) -> Result<Answer, Failure> {
+    pub(super) async fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let domain = &self.domain;
         let found = with_store(&self.settings, async |accounts| {
             accounts.owned_domain(domain).await.map_err(store_failure)
         })
         .await?;
         let found = found.ok_or_else(|| {
-            Failure::Input(format!(
+            CommandFailure::Input(format!(
                 "no account has {domain}: `receipts domains list` shows all domains"
             ))
         })?;
@@ -98,7 +98,7 @@ impl Show {
             }
         }
         out.flush()?;
-        Ok(Answer::Good)
+        Ok(CommandOutcome::Good)
     }
 }
 

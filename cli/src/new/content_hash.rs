@@ -2,7 +2,7 @@
 
 use sha2::{Digest, Sha256};
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::input::Input;
 
 /// Bytes that are read at a time.
@@ -12,7 +12,7 @@ const CHUNK_BYTES: usize = 1 << 16;
 ///
 /// # Errors
 /// The input can't be read, or is empty: the hash of nothing is hardly ever meant.
-pub(crate) fn of(mut input: Input) -> Result<String, Failure> {
+pub(crate) fn of(mut input: Input) -> Result<String, CommandFailure> {
     let mut hash = Sha256::new();
     let mut chunk = vec![0; CHUNK_BYTES];
     let mut is_empty = true;
@@ -25,7 +25,7 @@ pub(crate) fn of(mut input: Input) -> Result<String, Failure> {
         hash.update(&chunk[..read]);
     }
     if is_empty {
-        return Err(Failure::Input(format!(
+        return Err(CommandFailure::Input(format!(
             "{} is empty: give the content as it was received, or its hash with --content-hash",
             input.name()
         )));

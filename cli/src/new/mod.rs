@@ -13,7 +13,7 @@ use receipt::{Limits, Purpose, SigningKey, sign_receipt};
 use service::instant::{now_ms, rfc3339_ms};
 use uuid::Uuid;
 
-use crate::failure::{Answer, Failure};
+use crate::failure::{CommandFailure, CommandOutcome};
 use crate::input::Input;
 use crate::key_file;
 use crate::terminal::RawOutput;
@@ -124,7 +124,7 @@ struct ClientArgs {
 
 impl NewCommand {
     /// Runs the command.
-    pub fn run(self) -> Result<Answer, Failure> {
+    pub fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let key = self.key.as_deref().map(key_file::read).transpose()?;
         let content_hash = match &self.content_hash {
             Some(hash) => hash.clone(),
@@ -137,7 +137,7 @@ impl NewCommand {
         let text = match key.filter(|_| is_signed) {
             Some(key) => {
                 let limits = Limits::default();
-                let signed = sign_receipt(&receipt.to_json()?, &key, &limits).map_err(Failure::input)?;
+                let signed = sign_receipt(&receipt.to_json()?, &key, &limits).map_err(CommandFailure::input)?;
                 if is_terminal { indented(&signed)? } else { signed }
             }
             None if is_terminal => receipt.to_indented_json()?,
@@ -147,10 +147,10 @@ impl NewCommand {
         out.bytes(&text)?;
         out.bytes(b"\n")?;
         out.flush()?;
-        Ok(Answer::Good)
+        Ok(CommandOutcome::Good)
     }
 
-    fn receipt(self, content_hash: String, key: Option<&SigningKey>) -> Result<UnsignedReceipt, Failure> {
+    fn receipt(self, content_hash: String, key: Option<&SigningKey>) -> Result<UnsignedReceipt, CommandFailure> {
         let publisher = match self.publisher {
             Some(publisher) => publisher,
             None => host_of(&self.url)?,
@@ -201,9 +201,9 @@ impl ClientArgs {
 }
 
 /// Opens the content. Nobody types it: a terminal on standard input is a file that was forgotten.
-fn open(file: Option<&Path>) -> Result<Input, Failure> {
+fn open(file: Option<&Path>) -> Result<Input, CommandFailure> {
     if file.is_none() && stdin().is_terminal() {
-        return Err(Failure::Input(
+        return Err(CommandFailure::Input(
             "there is no content to hash: name the file after the URL, pipe the content in, or give --content-hash"
                 .to_owned(),
         ));
@@ -211,7 +211,7 @@ fn open(file: Option<&Path>) -> Result<Input, Failure> {
     Input::open(file)
 }
 
-fn indented(json: &[u8]) -> Result<Vec<u8>, Failure> {
-    let value: serde_json::Value = serde_json::from_slice(json).map_err(Failure::input)?;
-    serde_json::to_vec_pretty(&value).map_err(Failure::input)
+fn indented(json: &[u8]) -> Result<Vec<u8>, CommandFailure> {
+    let value: serde_json::Value = serde_json::from_slice(json).map_err(CommandFailure::input)?;
+    serde_json::to_vec_pretty(&value).map_err(CommandFailure::input)
 }

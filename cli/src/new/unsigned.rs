@@ -6,7 +6,7 @@ use service::instant::now_ms;
 use url::Url;
 use uuid::Uuid;
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 
 /// A receipt to be signed.
 #[derive(Debug, Clone, Serialize)]
@@ -105,29 +105,29 @@ impl UnsignedReceipt {
     ///
     /// # Errors
     /// The serializer fails, which no receipt makes it do.
-    pub(crate) fn to_json(&self) -> Result<Vec<u8>, Failure> {
-        serde_json::to_vec(self).map_err(Failure::input)
+    pub(crate) fn to_json(&self) -> Result<Vec<u8>, CommandFailure> {
+        serde_json::to_vec(self).map_err(CommandFailure::input)
     }
 
     /// The receipt in many lines.
     ///
     /// # Errors
     /// The serializer fails, which no receipt makes it do.
-    pub(crate) fn to_indented_json(&self) -> Result<Vec<u8>, Failure> {
-        serde_json::to_vec_pretty(self).map_err(Failure::input)
+    pub(crate) fn to_indented_json(&self) -> Result<Vec<u8>, CommandFailure> {
+        serde_json::to_vec_pretty(self).map_err(CommandFailure::input)
     }
 
     /// Checks the receipt as the gateway will once it is signed.
     ///
     /// # Errors
     /// Every fault, with the option to change.
-    pub(crate) fn check(&self) -> Result<(), Failure> {
+    pub(crate) fn check(&self) -> Result<(), CommandFailure> {
         let limits = Limits::default();
         // A key is part of the format, so a receipt without one gets a key for the check.
-        let key = SigningKey::generate(Algorithm::Ed25519).map_err(Failure::input)?;
+        let key = SigningKey::generate(Algorithm::Ed25519).map_err(CommandFailure::input)?;
         let mut receipt = self.clone();
         receipt.client.public_key = Some(key.public_key_pem().to_owned());
-        let signed = sign_receipt(&receipt.to_json()?, &key, &limits).map_err(Failure::input)?;
+        let signed = sign_receipt(&receipt.to_json()?, &key, &limits).map_err(CommandFailure::input)?;
         let Err(error) = check_receipt(&signed, now_ms(), &limits) else {
             return Ok(());
         };
@@ -135,7 +135,7 @@ impl UnsignedReceipt {
         for fault in &error.faults {
             text += &format!("\n  {}", explain(fault));
         }
-        Err(Failure::Input(text))
+        Err(CommandFailure::Input(text))
     }
 }
 
@@ -152,19 +152,21 @@ fn explain(fault: &Fault) -> String {
 ///
 /// # Errors
 /// The text isn't a URL with a host in ASCII.
-pub(crate) fn host_of(url: &str) -> Result<String, Failure> {
+pub(crate) fn host_of(url: &str) -> Result<String, CommandFailure> {
     let parsed = Url::parse(url).map_err(|error| {
-        Failure::Input(format!(
+        CommandFailure::Input(format!(
             "{url} isn't a URL: {error}; write it as https://news.example/lead"
         ))
     })?;
     let host = parsed
         .host_str()
         .filter(|_| matches!(parsed.scheme(), "http" | "https"))
-        .ok_or_else(|| Failure::Input(format!("{url} isn't an http or https URL with a host")))?;
+        .ok_or_else(|| CommandFailure::Input(format!("{url} isn't an http or https URL with a host")))?;
     // The parser writes such a host in ASCII, and the receipt compares it with the URL as given.
     if !url.to_ascii_lowercase().contains(host) {
-        return Err(Failure::Input(format!("{url}: write the host in ASCII, as {host}")));
+        return Err(CommandFailure::Input(format!(
+            "{url}: write the host in ASCII, as {host}"
+        )));
     }
     Ok(host.to_owned())
 }
@@ -174,8 +176,8 @@ pub(crate) fn host_of(url: &str) -> Result<String, Failure> {
 ///
 /// # Errors
 /// The URL has no canonical form.
-pub(crate) fn entry_id(url: &str) -> Result<Uuid, Failure> {
-    receipt::entry_id_of(url).map_err(|error| Failure::Input(format!("{url}: {error}")))
+pub(crate) fn entry_id(url: &str) -> Result<Uuid, CommandFailure> {
+    receipt::entry_id_of(url).map_err(|error| CommandFailure::Input(format!("{url}: {error}")))
 }
 
 /// An ID for a client that has none yet, the same for each of its receipts.

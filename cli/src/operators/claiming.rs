@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use super::{ACTOR, OperatorArgs, failure, store_failure};
-use crate::failure::{Answer, Failure};
+use crate::failure::{CommandFailure, CommandOutcome};
 use crate::terminal::report;
 
 const CLAIM_HELP: &str = "\
@@ -52,19 +52,25 @@ pub(super) struct Release {
 }
 
 impl Claim {
-    pub(super) async fn run(self) -> Result<Answer, Failure> {
+    pub(super) async fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let client = self.client;
         if client.is_nil() || client.is_max() {
-            return Err(Failure::Input(format!("{client} can't be the ID of a client")));
+            return Err(CommandFailure::Input(format!("{client} can't be the ID of a client")));
         }
         self.operator
             .with_operator(async |accounts, operator| {
                 let claimed = accounts.claim_client(operator, ACTOR, client).await.map_err(failure)?;
                 let domain = &operator.domain;
                 if claimed {
-                    report(format!("{domain} claims client {client} from now on"), Answer::Good)
+                    report(
+                        format!("{domain} claims client {client} from now on"),
+                        CommandOutcome::Good,
+                    )
                 } else {
-                    report(format!("{domain} claimed client {client} before"), Answer::Found)
+                    report(
+                        format!("{domain} claimed client {client} before"),
+                        CommandOutcome::Found,
+                    )
                 }
             })
             .await
@@ -72,16 +78,19 @@ impl Claim {
 }
 
 impl Release {
-    pub(super) async fn run(self) -> Result<Answer, Failure> {
+    pub(super) async fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let client = self.client;
         self.operator
             .with_operator(async |accounts, operator| {
                 let released = accounts.release_client(operator, ACTOR, client).await;
                 let domain = &operator.domain;
                 if released.map_err(store_failure)? {
-                    report(format!("{domain} doesn't claim client {client} any more"), Answer::Good)
+                    report(
+                        format!("{domain} doesn't claim client {client} any more"),
+                        CommandOutcome::Good,
+                    )
                 } else {
-                    report(format!("{domain} didn't claim client {client}"), Answer::Found)
+                    report(format!("{domain} didn't claim client {client}"), CommandOutcome::Found)
                 }
             })
             .await

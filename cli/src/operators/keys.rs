@@ -8,7 +8,7 @@ use accounts::KeySource;
 use http_signatures::DirectoryKey;
 
 use super::{ACTOR, OperatorArgs, failure, find_key, store_failure};
-use crate::failure::{Answer, Failure};
+use crate::failure::{CommandFailure, CommandOutcome};
 use crate::terminal::report;
 
 /// No public key of the three kinds is near this long.
@@ -65,7 +65,7 @@ pub(super) struct EndKey {
 }
 
 impl AddKey {
-    pub(super) async fn run(self) -> Result<Answer, Failure> {
+    pub(super) async fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let key = publisher_api::operator_key(&read_key(&self.key)?, KeySource::Deployment);
         self.operator
             .with_operator(async |accounts, operator| {
@@ -75,9 +75,15 @@ impl AddKey {
                     .map_err(failure)?;
                 let (thumbprint, domain) = (&key.thumbprint, &operator.domain);
                 if added {
-                    report(format!("{thumbprint} is a key of {domain} from now on"), Answer::Good)
+                    report(
+                        format!("{thumbprint} is a key of {domain} from now on"),
+                        CommandOutcome::Good,
+                    )
                 } else {
-                    report(format!("{thumbprint} was a key of {domain} before"), Answer::Found)
+                    report(
+                        format!("{thumbprint} was a key of {domain} before"),
+                        CommandOutcome::Found,
+                    )
                 }
             })
             .await
@@ -85,29 +91,35 @@ impl AddKey {
 }
 
 impl EndKey {
-    pub(super) async fn run(self) -> Result<Answer, Failure> {
+    pub(super) async fn run(self) -> Result<CommandOutcome, CommandFailure> {
         self.operator
             .with_operator(async |accounts, operator| {
                 let key = find_key(accounts, operator, &self.key).await?.key;
                 let ended = accounts.end_operator_key(operator, ACTOR, key.fingerprint).await;
                 let (thumbprint, domain) = (&key.thumbprint, &operator.domain);
                 if ended.map_err(store_failure)? {
-                    report(format!("{thumbprint} is no key of {domain} from now on"), Answer::Good)
+                    report(
+                        format!("{thumbprint} is no key of {domain} from now on"),
+                        CommandOutcome::Good,
+                    )
                 } else {
-                    report(format!("{thumbprint} wasn't a key of {domain} any more"), Answer::Found)
+                    report(
+                        format!("{thumbprint} wasn't a key of {domain} any more"),
+                        CommandOutcome::Found,
+                    )
                 }
             })
             .await
     }
 }
 
-fn read_key(path: &Path) -> Result<DirectoryKey, Failure> {
+fn read_key(path: &Path) -> Result<DirectoryKey, CommandFailure> {
     let shown = path.display();
-    let file = File::open(path).map_err(|e| Failure::Input(format!("the key {shown} can't be opened: {e}")))?;
+    let file = File::open(path).map_err(|e| CommandFailure::Input(format!("the key {shown} can't be opened: {e}")))?;
     let mut pem = String::new();
     file.take(PEM_BYTES_MAX)
         .read_to_string(&mut pem)
-        .map_err(|e| Failure::Input(format!("the key {shown} can't be read: {e}")))?;
+        .map_err(|e| CommandFailure::Input(format!("the key {shown} can't be read: {e}")))?;
     DirectoryKey::from_pem(&pem)
-        .map_err(|e| Failure::Input(format!("{shown} has no public key that an operator could use: {e}")))
+        .map_err(|e| CommandFailure::Input(format!("{shown} has no public key that an operator could use: {e}")))
 }

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::{ACTOR, OperatorArgs, failure, store_failure};
 use crate::account_store::with_store;
-use crate::failure::{Answer, Failure};
+use crate::failure::{CommandFailure, CommandOutcome};
 use crate::settings::SettingsArgs;
 use crate::terminal::{BAD, FAINT, GOOD, HEAD, Output, WARN, paint, report, report_list, visible};
 
@@ -88,7 +88,7 @@ pub(super) struct Create {
 }
 
 impl List {
-    pub(super) async fn run(self) -> Result<Answer, Failure> {
+    pub(super) async fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let operators = with_store(&self.settings, async |accounts| {
             let operators = accounts.operators(self.account.as_deref());
             operators.await.map_err(store_failure)
@@ -103,7 +103,7 @@ impl List {
 }
 
 impl Show {
-    pub(super) async fn run(self) -> Result<Answer, Failure> {
+    pub(super) async fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let (operator, keys, clients) = self
             .operator
             .with_operator(async |accounts, operator| {
@@ -122,17 +122,17 @@ impl Show {
             show(&mut out, &operator, &keys, &clients)?;
         }
         out.flush()?;
-        Ok(Answer::Good)
+        Ok(CommandOutcome::Good)
     }
 }
 
 impl Create {
-    pub(super) async fn run(self) -> Result<Answer, Failure> {
+    pub(super) async fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let domain = &self.domain;
         let operator = with_store(&self.settings, async |accounts| {
             let account = accounts.domain_account(domain).await.map_err(store_failure)?;
             let account = account.ok_or_else(|| {
-                Failure::Input(format!(
+                CommandFailure::Input(format!(
                     "no account has verified {domain}: its owner does so through the API, or \
                      `receipts keys create --domain {domain}` vouches for it"
                 ))
@@ -141,13 +141,13 @@ impl Create {
         })
         .await?;
         if self.json {
-            return report(to_json(&operator), Answer::Good);
+            return report(to_json(&operator), CommandOutcome::Good);
         }
-        report(format!("{domain} is operator {}", operator.id), Answer::Good)
+        report(format!("{domain} is operator {}", operator.id), CommandOutcome::Good)
     }
 }
 
-fn show(out: &mut Output, operator: &Operator, keys: &[OperatorKey], clients: &[Uuid]) -> Result<(), Failure> {
+fn show(out: &mut Output, operator: &Operator, keys: &[OperatorKey], clients: &[Uuid]) -> Result<(), CommandFailure> {
     out.line(format_args!("operator   {}", paint(HEAD, operator.id)))?;
     out.line(format_args!("domain     {}  {}", operator.domain, proof(operator)))?;
     out.line(format_args!("account    {}", operator.account_id))?;

@@ -5,11 +5,11 @@ use accounts::OperatorKey;
 use serde_json::json;
 use service::instant::{now_ms, rfc3339_ms};
 use tokio::time::{Duration, Instant, sleep};
-use warehouse::{Reattribution, Scope};
+use warehouse::{QueryScope, Reattribution};
 
 use super::{ACTOR, OperatorArgs, find_key, store_failure};
-use crate::failure::{Answer, Failure};
-use crate::inspection::{Inspection, Purpose};
+use crate::failure::{CommandFailure, CommandOutcome};
+use crate::inspection::{Inspection, InspectionPurpose};
 use crate::rejected::selection::instant;
 use crate::terminal::{Output, mark};
 use crate::usage::rebuilding::{Rebuild, rebuild};
@@ -83,28 +83,28 @@ struct Corrected {
 }
 
 impl Reattribute {
-    pub(super) async fn run(self) -> Result<Answer, Failure> {
+    pub(super) async fn run(self) -> Result<CommandOutcome, CommandFailure> {
         if self.until.is_some_and(|until_ms| until_ms <= self.from) {
-            return Err(Failure::input("--from must be before --until"));
+            return Err(CommandFailure::input("--from must be before --until"));
         }
         let settings = self.operator.settings.load()?;
-        let inspection = Inspection::open(&settings, Purpose::Audit).await?;
+        let inspection = Inspection::open(&settings, InspectionPurpose::Audit).await?;
         let corrected = self.correct(&inspection).await;
         inspection.close().await;
         self.report(&corrected?)
     }
 
-    async fn correct(&self, inspection: &Inspection) -> Result<Corrected, Failure> {
+    async fn correct(&self, inspection: &Inspection) -> Result<Corrected, CommandFailure> {
         let reattribution = self.record().await?;
         let through_ms = reattribution.until_ms.min(now_ms()).saturating_add(FOLLOW_MS);
         let is_complete = !inspection.live || wait_for(inspection, through_ms).await?;
         let warehouse = &inspection.warehouse;
         let rows = warehouse.reattribution_left(&reattribution).await;
-        let rows = rows.map_err(Failure::unavailable)?;
+        let rows = rows.map_err(CommandFailure::unavailable)?;
         warehouse
             .reattribute(&reattribution)
             .await
-            .map_err(Failure::unavailable)?;
+            .map_err(CommandFailure::unavailable)?;
         let mut corrected = Corrected {
             rows,
             publishers: Vec::new(),
@@ -114,19 +114,19 @@ impl Reattribute {
         loop {
             let after = corrected.publishers.last().cloned().unwrap_or_default();
             let found = warehouse.reattributed_publishers(&reattribution, &after).await;
-            let found = found.map_err(Failure::unavailable)?;
+            let found = found.map_err(CommandFailure::unavailable)?;
             let Some(newest_ms) = found.iter().map(|one| one.newest_ms).max() else {
                 return Ok(corrected);
             };
             let names: Vec<String> = found.into_iter().map(|one| one.publisher).collect();
-            let rebuilt = rebuild(inspection, &Scope::of(names.clone()), newest_ms).await?;
+            let rebuilt = rebuild(inspection, &QueryScope::of(names.clone()), newest_ms).await?;
             corrected.is_rebuilt &= rebuilt == Rebuild::Done;
             corrected.publishers.extend(names);
         }
     }
 
     /// Adds the change to the trail, before anything is changed.
-    async fn record(&self) -> Result<Reattribution, Failure> {
+    async fn record(&self) -> Result<Reattribution, CommandFailure> {
         self.operator
             .with_operator(async |accounts, operator| {
                 let period = find_key(accounts, operator, &self.key).await?;
@@ -150,11 +150,11 @@ impl Reattribute {
     }
 
     /// While the period is open, receipts that arrive later would be the operator's.
-    fn require_end(&self, period: &OperatorKey) -> Result<(), Failure> {
+    fn require_end(&self, period: &OperatorKey) -> Result<(), CommandFailure> {
         let is_open = period.until_ms.is_none();
         if self.to == RightOperator::None && is_open && self.until.is_none() {
             let (operator, key) = (&self.operator.operator, &period.key.thumbprint);
-            return Err(Failure::Input(format!(
+            return Err(CommandFailure::Input(format!(
                 "the key is {operator}'s now: end its period with `receipts operators end-key {operator} {key}`, or \
                  give --until"
             )));
@@ -175,7 +175,7 @@ impl Reattribute {
         format!("{} to {to}, from {from}{until}", period.key.fingerprint)
     }
 
-    fn report(&self, corrected: &Corrected) -> Result<Answer, Failure> {
+    fn report(&self, corrected: &Corrected) -> Result<CommandOutcome, CommandFailure> {
         let Corrected {
             rows,
             publishers,
@@ -207,16 +207,24 @@ impl Reattribute {
         }
         out.flush()?;
         let is_done = *is_complete && *is_rebuilt;
-        Ok(if is_done { Answer::Good } else { Answer::Found })
+        Ok(if is_done {
+            CommandOutcome::Good
+        } else {
+            CommandOutcome::Found
+        })
     }
 }
 
 /// Waits until the tables have everything that arrived before an instant. `false` if that takes too
 /// long.
-async fn wait_for(inspection: &Inspection, through_ms: i64) -> Result<bool, Failure> {
+async fn wait_for(inspection: &Inspection, through_ms: i64) -> Result<bool, CommandFailure> {
     let deadline = Instant::now() + WAIT_MAX;
     loop {
-        let shards = inspection.warehouse.progress().await.map_err(Failure::unavailable)?;
+        let shards = inspection
+            .warehouse
+            .progress()
+            .await
+            .map_err(CommandFailure::unavailable)?;
         let complete_ms = analytics_api::progress::complete_through_ms(&shards);
         if complete_ms.is_ok_and(|complete_ms| complete_ms >= through_ms) {
             return Ok(true);

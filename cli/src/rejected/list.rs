@@ -5,10 +5,10 @@ use service::instant::rfc3339_ms;
 use warehouse::{Rejected, RejectedCursor, RejectedOrder};
 
 use super::rendering::count;
-use super::selection::{Cursor, Selection};
+use super::selection::{RejectedListCursor, Selection};
 use super::{on_runtime, position, to_json};
-use crate::failure::{Answer, Failure};
-use crate::inspection::{Inspection, Purpose};
+use crate::failure::{CommandFailure, CommandOutcome};
+use crate::inspection::{Inspection, InspectionPurpose};
 use crate::settings::SettingsArgs;
 use crate::terminal::{BAD, FAINT, GOOD, HEAD, Output, note, paint, visible};
 
@@ -48,7 +48,7 @@ pub struct List {
     limit: u64,
     /// Go on after this cursor
     #[arg(long, value_name = "CURSOR")]
-    after: Option<Cursor>,
+    after: Option<RejectedListCursor>,
     /// Write one JSON object per line
     #[arg(long)]
     json: bool,
@@ -56,20 +56,20 @@ pub struct List {
 
 impl List {
     /// Runs the command.
-    pub fn run(self) -> Result<Answer, Failure> {
+    pub fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let settings = self.settings.load()?;
         on_runtime(&settings, async |settings| {
-            let inspection = Inspection::open(&settings, Purpose::Audit).await?;
+            let inspection = Inspection::open(&settings, InspectionPurpose::Audit).await?;
             let listed = self.list(&inspection).await;
             inspection.close().await;
             listed
         })
     }
 
-    async fn list(&self, inspection: &Inspection) -> Result<Answer, Failure> {
+    async fn list(&self, inspection: &Inspection) -> Result<CommandOutcome, CommandFailure> {
         let filter = self.selection.filter(self.waiting)?;
         let mut out = Output::stdout();
-        let mut after: Option<RejectedCursor> = self.after.map(Cursor::key);
+        let mut after: Option<RejectedCursor> = self.after.map(RejectedListCursor::key);
         let mut left = if self.limit == 0 { u64::MAX } else { self.limit };
         let mut shown = 0_u64;
         loop {
@@ -77,10 +77,10 @@ impl List {
             let rows_max = left.min(PAGE_ROWS);
             let warehouse = &inspection.warehouse;
             let keys = warehouse.rejected_keys(&filter, RejectedOrder::Newest, after.as_ref(), rows_max + 1);
-            let mut keys = keys.await.map_err(Failure::unavailable)?;
+            let mut keys = keys.await.map_err(CommandFailure::unavailable)?;
             let more = keys.len() as u64 > rows_max;
             keys.truncate(usize::try_from(rows_max).unwrap_or(usize::MAX));
-            let rows = warehouse.rejected(&keys).await.map_err(Failure::unavailable)?;
+            let rows = warehouse.rejected(&keys).await.map_err(CommandFailure::unavailable)?;
             if !self.json && shown == 0 && !rows.is_empty() {
                 out.line(heading())?;
             }
@@ -95,18 +95,18 @@ impl List {
                 if !self.json {
                     self.end(shown, more.then_some(()).and(after));
                 }
-                return Ok(Answer::Good);
+                return Ok(CommandOutcome::Good);
             }
         }
     }
 
-    fn line(&self, out: &mut Output, row: &Rejected) -> Result<(), Failure> {
+    fn line(&self, out: &mut Output, row: &Rejected) -> Result<(), CommandFailure> {
         if !self.json {
             return out.line(text(row));
         }
         let mut object = to_json(row);
         object["cursor"] = json!(
-            Cursor::after(&RejectedCursor {
+            RejectedListCursor::after(&RejectedCursor {
                 publisher: String::new(),
                 received_at_ms: row.received_at_ms,
                 position: row.position,
@@ -118,7 +118,10 @@ impl List {
 
     fn end(&self, shown: u64, more_after: Option<RejectedCursor>) {
         if let Some(key) = more_after {
-            note(paint(FAINT, format_args!("more: --after {}", Cursor::after(&key))));
+            note(paint(
+                FAINT,
+                format_args!("more: --after {}", RejectedListCursor::after(&key)),
+            ));
         } else if shown == 0 {
             note(paint(FAINT, "no rejected receipts"));
         } else {

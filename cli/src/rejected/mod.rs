@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use service::instant::rfc3339_ms;
 use warehouse::Rejected;
 
-use crate::failure::{Answer, Failure};
+use crate::failure::{CommandFailure, CommandOutcome};
 use crate::settings::Settings;
 use receipt_log::ReceiptPosition;
 
@@ -43,7 +43,7 @@ enum Command {
 
 impl RejectedCommand {
     /// Runs the command.
-    pub fn run(self) -> Result<Answer, Failure> {
+    pub fn run(self) -> Result<CommandOutcome, CommandFailure> {
         match self.command {
             Command::List(command) => command.run(),
             Command::Show(command) => command.run(),
@@ -53,16 +53,16 @@ impl RejectedCommand {
 }
 
 /// Runs a command's work on a runtime of its own, with the configuration read.
-fn on_runtime<F>(settings: &Settings, work: impl FnOnce(Settings) -> F) -> Result<Answer, Failure>
+fn on_runtime<F>(settings: &Settings, work: impl FnOnce(Settings) -> F) -> Result<CommandOutcome, CommandFailure>
 where
-    F: Future<Output = Result<Answer, Failure>>,
+    F: Future<Output = Result<CommandOutcome, CommandFailure>>,
 {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .thread_name("rejected")
         .enable_all()
         .build()
-        .map_err(Failure::unavailable)?;
+        .map_err(CommandFailure::unavailable)?;
     runtime.block_on(work(settings.clone()))
 }
 

@@ -11,7 +11,7 @@ use receipt::RejectReason;
 use uuid::Uuid;
 
 use super::rejudging::{Passing, Payload};
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::settings::Settings;
 
 /// The configured policy, with the account store behind it.
@@ -35,11 +35,11 @@ impl PresentPolicy {
     ///
     /// # Errors
     /// The account store can't be opened.
-    pub async fn open(settings: &Settings) -> Result<Self, Failure> {
+    pub async fn open(settings: &Settings) -> Result<Self, CommandFailure> {
         let accounts = Accounts::open(&settings.accounts, settings.data.root()).await;
         Ok(Self {
             policy: settings.policy.policy(),
-            accounts: accounts.map_err(Failure::unavailable)?,
+            accounts: accounts.map_err(CommandFailure::unavailable)?,
         })
     }
 

@@ -12,7 +12,7 @@ use warehouse::Rejected;
 
 /// Verdict of a rejudgement.
 #[derive(Debug, Clone)]
-pub enum Verdict {
+pub enum Rejudgement {
     /// The record passes and would make it count.
     Passes(Box<Passing>),
     /// The record is rejected, as before or for another reason.
@@ -77,7 +77,7 @@ pub fn ranges(payloads: &[&Payload]) -> Option<(RangeInclusive<String>, RangeInc
 /// Judges it by what is kept with it. `None` if that isn't enough: a row of an earlier version
 /// needs its record.
 #[must_use]
-pub fn judge_alone(judge: &Judge, rejected: &Rejected, raw: &Bytes) -> Option<Verdict> {
+pub fn judge_alone(judge: &Judge, rejected: &Rejected, raw: &Bytes) -> Option<Rejudgement> {
     let whole = rejected.origin == Origin::Record.as_str();
     if !whole && rejected.origin != Origin::SignedBatch.as_str() {
         return None;
@@ -124,12 +124,12 @@ impl RejudgedRecord {
 
     /// The verdict on what was rejected at `index`, whose bytes were `raw`.
     #[must_use]
-    pub fn verdict(&self, index: u16, raw: &[u8]) -> Verdict {
+    pub fn verdict(&self, index: u16, raw: &[u8]) -> Rejudgement {
         if raw == self.record.body {
             return self.whole();
         }
         match self.receipts.get(usize::from(index)) {
-            Some(Ok((payload, body))) => Verdict::Passes(Box::new(Passing {
+            Some(Ok((payload, body))) => Rejudgement::Passes(Box::new(Passing {
                 record: Record {
                     kind: RecordKind::Receipt,
                     body: body.clone(),
@@ -139,14 +139,14 @@ impl RejudgedRecord {
                 },
                 payloads: vec![payload.clone()],
             })),
-            Some(Err(reason)) => Verdict::Rejected(*reason),
+            Some(Err(reason)) => Rejudgement::Rejected(*reason),
             None => self.whole_rejected(),
         }
     }
 
     /// The verdict on the record where nothing in it could be distinguished before: it passes if
     /// anything in it does, and what doesn't is rejected for itself then.
-    fn whole(&self) -> Verdict {
+    fn whole(&self) -> Rejudgement {
         let payloads: Vec<Payload> = self
             .receipts
             .iter()
@@ -156,15 +156,15 @@ impl RejudgedRecord {
         if payloads.is_empty() {
             return self.whole_rejected();
         }
-        Verdict::Passes(Box::new(Passing {
+        Rejudgement::Passes(Box::new(Passing {
             record: self.record.clone(),
             payloads,
         }))
     }
 
-    fn whole_rejected(&self) -> Verdict {
+    fn whole_rejected(&self) -> Rejudgement {
         let reason = self.receipts.iter().find_map(|receipt| receipt.as_ref().err());
-        Verdict::Rejected(reason.copied().unwrap_or(RejectReason::Malformed))
+        Rejudgement::Rejected(reason.copied().unwrap_or(RejectReason::Malformed))
     }
 }
 

@@ -23,12 +23,12 @@ use warehouse::{Rejected, RejectedCursor, RejectedOrder, ReplayRow, Warehouse};
 
 use super::on_runtime;
 use super::present_policy::PresentPolicy;
-use super::rejudging::{Passing, Payload, PayloadKey, Verdict, judge_alone, ranges};
+use super::rejudging::{Passing, Payload, PayloadKey, Rejudgement, judge_alone, ranges};
 use super::retained::Retained;
 use super::selection::Selection;
-use super::tally::Tally;
-use crate::failure::{Answer, Failure};
-use crate::inspection::{Inspection, Purpose};
+use super::tally::ReplayTally;
+use crate::failure::{CommandFailure, CommandOutcome};
+use crate::inspection::{Inspection, InspectionPurpose};
 use crate::settings::{Settings, SettingsArgs};
 
 /// Rejected receipts found at a time.
@@ -82,10 +82,10 @@ pub struct Replay {
 
 impl Replay {
     /// Runs the command.
-    pub fn run(self) -> Result<Answer, Failure> {
+    pub fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let settings = self.settings.load()?;
         on_runtime(&settings, async |settings| {
-            let inspection = Inspection::open(&settings, Purpose::Audit).await?;
+            let inspection = Inspection::open(&settings, InspectionPurpose::Audit).await?;
             let tally = self.open_and_replay(&settings, &inspection).await;
             inspection.close().await;
             let tally = tally?;
@@ -94,12 +94,16 @@ impl Replay {
         })
     }
 
-    async fn open_and_replay(&self, settings: &Settings, inspection: &Inspection) -> Result<Tally, Failure> {
+    async fn open_and_replay(
+        &self,
+        settings: &Settings,
+        inspection: &Inspection,
+    ) -> Result<ReplayTally, CommandFailure> {
         if self.dry_run {
             return self.replay(settings, inspection, None).await;
         }
         let held = || {
-            Failure::Unavailable(format!(
+            CommandFailure::Unavailable(format!(
                 "{} has the log open: stop `receipts up`, replay, and start it again (--dry-run works beside it)",
                 settings.data.holder()
             ))
@@ -111,11 +115,11 @@ impl Replay {
         let open = || Log::open(&settings.kafka, &settings.log, &settings.data.log());
         let log = tokio::task::block_in_place(open).map_err(|error| match error {
             LogOpenError::Embedded(OpenError::InUse(_)) => held(),
-            error => Failure::unavailable(error),
+            error => CommandFailure::unavailable(error),
         })?;
         let tally = match tokio::task::block_in_place(|| log.writer()) {
             Ok(writer) => self.replay(settings, inspection, Some(&*writer)).await,
-            Err(error) => Err(Failure::unavailable(error)),
+            Err(error) => Err(CommandFailure::unavailable(error)),
         };
         tokio::task::block_in_place(|| log.close());
         tally
@@ -126,19 +130,22 @@ impl Replay {
         settings: &Settings,
         inspection: &Inspection,
         log: Option<&dyn LogWriter>,
-    ) -> Result<Tally, Failure> {
+    ) -> Result<ReplayTally, CommandFailure> {
         let filter = self.selection.filter(true)?;
         let warehouse = &inspection.warehouse;
-        let total = warehouse.rejected_count(&filter).await.map_err(Failure::unavailable)?;
+        let total = warehouse
+            .rejected_count(&filter)
+            .await
+            .map_err(CommandFailure::unavailable)?;
         let bar = ProgressBar::new(total);
         if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} rejected receipts  eta {eta}") {
             bar.set_style(style);
         }
-        let mut run = Run {
+        let mut run = ReplayRun {
             warehouse,
             log,
             retained: Retained::of(&*inspection.log).await?,
-            cpu: CpuPool::new("replay", 0, 4).map_err(Failure::unavailable)?,
+            cpu: CpuPool::new("replay", 0, 4).map_err(CommandFailure::unavailable)?,
             judge: Arc::new(Judge::new(
                 settings.limits.clone(),
                 settings.verifier.key_cache_entries_max,
@@ -146,17 +153,17 @@ impl Replay {
             policy: PresentPolicy::open(settings).await?,
             by: user(),
             remembered: HashMap::new(),
-            tally: Tally {
+            tally: ReplayTally {
                 dry_run: self.dry_run,
-                ..Tally::default()
+                ..ReplayTally::default()
             },
         };
         let mut after: Option<RejectedCursor> = None;
         loop {
             let keys = warehouse.rejected_keys(&filter, RejectedOrder::Stored, after.as_ref(), PAGE_ROWS);
-            let keys = keys.await.map_err(Failure::unavailable)?;
+            let keys = keys.await.map_err(CommandFailure::unavailable)?;
             let Some(last) = keys.last().cloned() else { break };
-            let rows = warehouse.rejected(&keys).await.map_err(Failure::unavailable)?;
+            let rows = warehouse.rejected(&keys).await.map_err(CommandFailure::unavailable)?;
             for step in steps(rows) {
                 let rows = step.len() as u64;
                 let done = run.step(step).await;
@@ -189,7 +196,7 @@ fn steps(rows: Vec<Rejected>) -> Vec<Vec<Rejected>> {
 }
 
 /// A replay.
-struct Run<'a> {
+struct ReplayRun<'a> {
     warehouse: &'a Warehouse,
     /// `None` in a dry run.
     log: Option<&'a dyn LogWriter>,
@@ -200,12 +207,12 @@ struct Run<'a> {
     by: String,
     /// Positions of payloads that this run met or appended.
     remembered: HashMap<PayloadKey, u128>,
-    tally: Tally,
+    tally: ReplayTally,
 }
 
-impl Run<'_> {
+impl ReplayRun<'_> {
     /// Judges, appends and marks these rows.
-    async fn step(&mut self, rows: Vec<Rejected>) -> Result<(), Failure> {
+    async fn step(&mut self, rows: Vec<Rejected>) -> Result<(), CommandFailure> {
         if self.remembered.len() > REMEMBERED_MAX {
             self.remembered.clear();
         }
@@ -255,15 +262,19 @@ impl Run<'_> {
         }
         // What was appended is marked, also where something else went wrong.
         self.write(&marks).await?;
-        failed.map_or(Ok(()), |error| Err(Failure::unavailable(error)))
+        failed.map_or(Ok(()), |error| Err(CommandFailure::unavailable(error)))
     }
 
     /// Judges the rows again, counts those that don't pass, and returns the others with their
     /// positions.
-    async fn judge(&mut self, rows: Vec<Rejected>) -> Result<Vec<(u128, Passing)>, Failure> {
+    async fn judge(&mut self, rows: Vec<Rejected>) -> Result<Vec<(u128, Passing)>, CommandFailure> {
         self.tally.selected += rows.len() as u64;
         let keys: Vec<RejectedCursor> = rows.iter().map(key).collect();
-        let mut raw = self.warehouse.rejected_raw(&keys).await.map_err(Failure::unavailable)?;
+        let mut raw = self
+            .warehouse
+            .rejected_raw(&keys)
+            .await
+            .map_err(CommandFailure::unavailable)?;
         let with_raw: Vec<(Rejected, Bytes)> = rows
             .into_iter()
             .filter_map(|row| raw.remove(&row.position).map(|raw| (row, Bytes::from(raw))))
@@ -277,7 +288,7 @@ impl Run<'_> {
             judged.collect::<Vec<_>>()
         });
         let mut passing = Vec::new();
-        for (position, raw, verdict) in judged.await.map_err(Failure::unavailable)? {
+        for (position, raw, verdict) in judged.await.map_err(CommandFailure::unavailable)? {
             let verdict = match verdict {
                 Some(verdict) => verdict,
                 None => {
@@ -290,17 +301,21 @@ impl Run<'_> {
                 }
             };
             match verdict {
-                Verdict::Passes(passes) => passing.push((position, *passes)),
-                Verdict::Rejected(reason) => self.tally.still_rejected(reason),
+                Rejudgement::Passes(passes) => passing.push((position, *passes)),
+                Rejudgement::Rejected(reason) => self.tally.still_rejected(reason),
             }
         }
         self.admit(passing).await
     }
 
     /// Counts those that the policy refuses now, and returns the others.
-    async fn admit(&mut self, passing: Vec<(u128, Passing)>) -> Result<Vec<(u128, Passing)>, Failure> {
+    async fn admit(&mut self, passing: Vec<(u128, Passing)>) -> Result<Vec<(u128, Passing)>, CommandFailure> {
         let asked: Vec<&Passing> = passing.iter().map(|(_, passing)| passing).collect();
-        let refused = self.policy.rejections(&asked).await.map_err(Failure::unavailable)?;
+        let refused = self
+            .policy
+            .rejections(&asked)
+            .await
+            .map_err(CommandFailure::unavailable)?;
         let mut admitted = Vec::new();
         for (passing, refused) in passing.into_iter().zip(refused) {
             match refused {
@@ -312,7 +327,7 @@ impl Run<'_> {
     }
 
     /// Positions of those of their payloads that count already.
-    async fn counted(&self, passing: &[(u128, Passing)]) -> Result<HashMap<PayloadKey, u128>, Failure> {
+    async fn counted(&self, passing: &[(u128, Passing)]) -> Result<HashMap<PayloadKey, u128>, CommandFailure> {
         let payloads: Vec<&Payload> = passing.iter().flat_map(|(_, passing)| &passing.payloads).collect();
         let Some((publishers, times)) = ranges(&payloads) else {
             return Ok(HashMap::new());
@@ -320,7 +335,7 @@ impl Run<'_> {
         let ids: Vec<Uuid> = payloads.iter().map(|payload| payload.receipt_id).collect();
         let publishers = publishers.start().as_str()..=publishers.end().as_str();
         let standing = self.warehouse.standing(publishers, times, &ids).await;
-        let standing = standing.map_err(Failure::unavailable)?;
+        let standing = standing.map_err(CommandFailure::unavailable)?;
         Ok(standing
             .into_iter()
             .map(|one| ((one.id, one.hash), one.first_position))
@@ -337,22 +352,22 @@ impl Run<'_> {
         }
     }
 
-    async fn write(&self, marks: &[ReplayRow]) -> Result<(), Failure> {
+    async fn write(&self, marks: &[ReplayRow]) -> Result<(), CommandFailure> {
         let mut pauses = 0;
         loop {
             match self.warehouse.insert_replays(marks).await {
                 Ok(()) => return Ok(()),
                 Err(error) if error.is_retryable() && pauses < PAUSES_MAX => pauses += 1,
-                Err(error) => return Err(Failure::unavailable(error)),
+                Err(error) => return Err(CommandFailure::unavailable(error)),
             }
             tokio::time::sleep(PAUSE).await;
         }
     }
 
     /// A failure with what was done before it.
-    fn stopped(&self, failure: Failure) -> Failure {
+    fn stopped(&self, failure: CommandFailure) -> CommandFailure {
         match failure {
-            Failure::Unavailable(why) => Failure::Unavailable(format!(
+            CommandFailure::Unavailable(why) => CommandFailure::Unavailable(format!(
                 "{why}\nstopped after {} rejected receipts, of which {} were appended to the log; it can be run again",
                 self.tally.selected, self.tally.appended
             )),

@@ -8,7 +8,7 @@ use receipt_log::{InspectError, LogInspector, Position, ReceiptPosition};
 use service::cpu::CpuPool;
 
 use super::rejudging::RejudgedRecord;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 
 /// Records of the log, judged again. The last one is kept: rows of one batch follow each other.
 pub struct Retained<'a> {
@@ -23,8 +23,11 @@ impl<'a> Retained<'a> {
     ///
     /// # Errors
     /// The log is unavailable.
-    pub async fn of(log: &'a dyn LogInspector) -> Result<Self, Failure> {
-        let partitions = log.partitions(verifier::GROUP).await.map_err(Failure::unavailable)?;
+    pub async fn of(log: &'a dyn LogInspector) -> Result<Self, CommandFailure> {
+        let partitions = log
+            .partitions(verifier::GROUP)
+            .await
+            .map_err(CommandFailure::unavailable)?;
         Ok(Self {
             log,
             epochs: partitions.iter().map(|state| (state.partition, state.epoch)).collect(),
@@ -41,7 +44,7 @@ impl<'a> Retained<'a> {
         at: ReceiptPosition,
         cpu: &CpuPool,
         judge: &Arc<Judge>,
-    ) -> Result<Option<Arc<RejudgedRecord>>, Failure> {
+    ) -> Result<Option<Arc<RejudgedRecord>>, CommandFailure> {
         let position = at.record;
         if let Some((last, record)) = &self.last
             && *last == position
@@ -52,7 +55,7 @@ impl<'a> Retained<'a> {
             Some(record) => {
                 let judge = Arc::clone(judge);
                 let judged = cpu.run_waiting(move || RejudgedRecord::new(&judge, record)).await;
-                Some(Arc::new(judged.map_err(Failure::unavailable)?))
+                Some(Arc::new(judged.map_err(CommandFailure::unavailable)?))
             }
             None => None,
         };
@@ -60,7 +63,7 @@ impl<'a> Retained<'a> {
         Ok(judged)
     }
 
-    async fn read(&self, position: Position) -> Result<Option<receipt_log::Record>, Failure> {
+    async fn read(&self, position: Position) -> Result<Option<receipt_log::Record>, CommandFailure> {
         if self.epochs.get(&position.partition) != Some(&position.epoch) {
             return Ok(None);
         }
@@ -70,7 +73,7 @@ impl<'a> Retained<'a> {
                 .find(|logged| logged.position == position)
                 .map(|logged| logged.record)),
             Err(InspectError::Gone { .. }) => Ok(None),
-            Err(error) => Err(Failure::unavailable(error)),
+            Err(error) => Err(CommandFailure::unavailable(error)),
         }
     }
 }

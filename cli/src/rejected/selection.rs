@@ -11,7 +11,7 @@ use receipt_log::ReceiptPosition;
 use uuid::Uuid;
 use warehouse::{RejectedCursor, RejectedFilter};
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 
 /// The filters. All that are given must hold.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -44,11 +44,11 @@ impl Selection {
     ///
     /// # Errors
     /// `--from` isn't before `--to`.
-    pub fn filter(&self, waiting: bool) -> Result<RejectedFilter, Failure> {
+    pub fn filter(&self, waiting: bool) -> Result<RejectedFilter, CommandFailure> {
         if let (Some(from), Some(to)) = (self.from, self.to)
             && from >= to
         {
-            return Err(Failure::input("--from must be before --to"));
+            return Err(CommandFailure::input("--from must be before --to"));
         }
         Ok(RejectedFilter {
             reasons: self.reason.clone(),
@@ -89,12 +89,12 @@ pub(crate) fn instant(text: &str) -> Result<i64, String> {
 
 /// A place in the list, newest first: `<received, in milliseconds>@<position>`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cursor {
+pub struct RejectedListCursor {
     received_at_ms: i64,
     position: ReceiptPosition,
 }
 
-impl Cursor {
+impl RejectedListCursor {
     /// The place after a row.
     #[must_use]
     pub fn after(key: &RejectedCursor) -> Self {
@@ -115,13 +115,13 @@ impl Cursor {
     }
 }
 
-impl std::fmt::Display for Cursor {
+impl std::fmt::Display for RejectedListCursor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}@{}", self.received_at_ms, self.position)
     }
 }
 
-impl FromStr for Cursor {
+impl FromStr for RejectedListCursor {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -150,11 +150,11 @@ mod tests {
 
     #[test]
     fn cursors_are_read_as_they_are_written() {
-        let cursor: Cursor = "1782907200007@7:0:41:3".parse().unwrap();
+        let cursor: RejectedListCursor = "1782907200007@7:0:41:3".parse().unwrap();
         assert_eq!(cursor.to_string(), "1782907200007@7:0:41:3");
-        assert_eq!(Cursor::after(&cursor.key()), cursor);
+        assert_eq!(RejectedListCursor::after(&cursor.key()), cursor);
         for text in ["", "7:0:41:3", "x@7:0:41:3", "1@7:0:41"] {
-            assert!(text.parse::<Cursor>().is_err(), "{text}");
+            assert!(text.parse::<RejectedListCursor>().is_err(), "{text}");
         }
     }
 

@@ -13,8 +13,8 @@ use warehouse::{Rejected, RejectedCursor, RejectedFilter, RejectedOrder};
 
 use super::rendering::body;
 use super::{on_runtime, position, sha256, to_json};
-use crate::failure::{Answer, Failure};
-use crate::inspection::{Inspection, Purpose};
+use crate::failure::{CommandFailure, CommandOutcome};
+use crate::inspection::{Inspection, InspectionPurpose};
 use crate::settings::SettingsArgs;
 use crate::terminal::{BAD, FAINT, HEAD, Output, RawOutput, note, paint, visible};
 
@@ -45,7 +45,7 @@ pub struct Show {
     settings: SettingsArgs,
     /// A position, as `list` shows it, or a receipt id
     #[arg(value_name = "POSITION|RECEIPT_ID")]
-    which: Which,
+    which: RejectionSelector,
     /// Write only the bytes, exactly as received
     #[arg(long, conflicts_with = "json")]
     raw: bool,
@@ -55,12 +55,12 @@ pub struct Show {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Which {
+enum RejectionSelector {
     Position(ReceiptPosition),
     ReceiptId(Uuid),
 }
 
-impl FromStr for Which {
+impl FromStr for RejectionSelector {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -72,20 +72,20 @@ impl FromStr for Which {
 
 impl Show {
     /// Runs the command.
-    pub fn run(self) -> Result<Answer, Failure> {
+    pub fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let settings = self.settings.load()?;
         on_runtime(&settings, async |settings| {
-            let inspection = Inspection::open(&settings, Purpose::Audit).await?;
+            let inspection = Inspection::open(&settings, InspectionPurpose::Audit).await?;
             let shown = self.show(&inspection).await;
             inspection.close().await;
             shown
         })
     }
 
-    async fn show(&self, inspection: &Inspection) -> Result<Answer, Failure> {
+    async fn show(&self, inspection: &Inspection) -> Result<CommandOutcome, CommandFailure> {
         let (position_asked, receipt_id) = match self.which {
-            Which::Position(position) => (Some(position.into()), None),
-            Which::ReceiptId(id) => (None, Some(id)),
+            RejectionSelector::Position(position) => (Some(position.into()), None),
+            RejectionSelector::ReceiptId(id) => (None, Some(id)),
         };
         let filter = RejectedFilter {
             position: position_asked,
@@ -94,21 +94,21 @@ impl Show {
         };
         let warehouse = &inspection.warehouse;
         let keys = warehouse.rejected_keys(&filter, RejectedOrder::Newest, None, SHOWN_MAX + 1);
-        let mut keys = keys.await.map_err(Failure::unavailable)?;
+        let mut keys = keys.await.map_err(CommandFailure::unavailable)?;
         let more = keys.len() as u64 > SHOWN_MAX;
         keys.truncate(100);
-        let rows = warehouse.rejected(&keys).await.map_err(Failure::unavailable)?;
+        let rows = warehouse.rejected(&keys).await.map_err(CommandFailure::unavailable)?;
         if rows.is_empty() {
             note(match self.which {
-                Which::Position(at) => format!("no rejected receipt stands at {at}"),
-                Which::ReceiptId(id) => format!("no rejected receipt has the id {id}"),
+                RejectionSelector::Position(at) => format!("no rejected receipt stands at {at}"),
+                RejectionSelector::ReceiptId(id) => format!("no rejected receipt has the id {id}"),
             });
-            return Ok(Answer::Found);
+            return Ok(CommandOutcome::Found);
         }
         if self.raw && rows.len() > 1 {
             let positions: Vec<String> = rows.iter().map(|row| position(row.position)).collect();
             let positions = positions.join("\n  ");
-            return Err(Failure::Input(format!(
+            return Err(CommandFailure::Input(format!(
                 "more than one rejected receipt has this id; name one by its position:\n  {positions}"
             )));
         }
@@ -128,10 +128,10 @@ impl Show {
                 format_args!("more than {SHOWN_MAX}: `receipts rejected list --receipt-id` has all of them"),
             ));
         }
-        Ok(Answer::Good)
+        Ok(CommandOutcome::Good)
     }
 
-    fn write(&self, row: &Rejected, raw: &[u8]) -> Result<(), Failure> {
+    fn write(&self, row: &Rejected, raw: &[u8]) -> Result<(), CommandFailure> {
         if self.raw {
             let mut out = RawOutput::stdout();
             out.bytes(raw)?;
@@ -156,11 +156,11 @@ impl Show {
     }
 }
 
-async fn raw_of(inspection: &Inspection, key: &RejectedCursor) -> Result<Vec<u8>, Failure> {
+async fn raw_of(inspection: &Inspection, key: &RejectedCursor) -> Result<Vec<u8>, CommandFailure> {
     let raw = inspection.warehouse.rejected_raw(std::slice::from_ref(key)).await;
-    let mut raw = raw.map_err(Failure::unavailable)?;
+    let mut raw = raw.map_err(CommandFailure::unavailable)?;
     raw.remove(&key.position)
-        .ok_or_else(|| Failure::unavailable("the row went away while it was read"))
+        .ok_or_else(|| CommandFailure::unavailable("the row went away while it was read"))
 }
 
 /// Members for people.

@@ -6,7 +6,7 @@ use receipt::RejectReason;
 use serde::Serialize;
 
 use super::rendering::count;
-use crate::failure::{Answer, Failure};
+use crate::failure::{CommandFailure, CommandOutcome};
 use crate::terminal::{BAD, FAINT, Output, WARN, mark, paint};
 
 /// Positions named one by one.
@@ -17,7 +17,7 @@ const SHOWN_MAX: usize = 10;
 /// Rejected receipts by what became of them.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Tally {
+pub struct ReplayTally {
     /// Whether nothing was changed.
     pub dry_run: bool,
     /// All that were looked at.
@@ -34,7 +34,7 @@ pub struct Tally {
     pub not_judged_positions: Vec<String>,
 }
 
-impl Tally {
+impl ReplayTally {
     /// Counts one that is still rejected.
     pub fn still_rejected(&mut self, reason: RejectReason) {
         *self.still_rejected.entry(reason.as_str()).or_default() += 1;
@@ -49,11 +49,11 @@ impl Tally {
     }
 
     /// Whether all that was selected counts now.
-    pub fn answer(&self) -> Answer {
+    pub fn answer(&self) -> CommandOutcome {
         if self.still_rejected.is_empty() && self.not_judged == 0 {
-            Answer::Good
+            CommandOutcome::Good
         } else {
-            Answer::Found
+            CommandOutcome::Found
         }
     }
 
@@ -61,10 +61,10 @@ impl Tally {
     ///
     /// # Errors
     /// Standard output can't be written.
-    pub fn write(&self, json: bool) -> Result<(), Failure> {
+    pub fn write(&self, json: bool) -> Result<(), CommandFailure> {
         let mut out = Output::stdout();
         if json {
-            out.line(serde_json::to_string(self).map_err(Failure::input)?)?;
+            out.line(serde_json::to_string(self).map_err(CommandFailure::input)?)?;
         } else {
             for line in self.lines() {
                 out.line(line)?;
@@ -79,7 +79,7 @@ impl Tally {
             return vec![format!("{} nothing to replay", mark(true))];
         }
         let mut lines = Vec::new();
-        if self.appended > 0 || self.answer() == Answer::Good {
+        if self.appended > 0 || self.answer() == CommandOutcome::Good {
             let done = if self.dry_run {
                 "would be appended to the log"
             } else {

@@ -25,7 +25,7 @@ const SPOOL_RETRY_S: u32 = 5;
 
 /// Origin of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Caller {
+pub enum ConnectionOrigin {
     /// The Unix socket: whoever its mode lets.
     Socket,
     /// The port: every program of this machine, web pages in a browser among them.
@@ -57,7 +57,7 @@ impl Intake {
     }
 
     /// Answers a request.
-    pub async fn answer<B>(self: Arc<Self>, request: Request<B>, caller: Caller) -> Response<Full<Bytes>>
+    pub async fn answer<B>(self: Arc<Self>, request: Request<B>, caller: ConnectionOrigin) -> Response<Full<Bytes>>
     where
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -75,19 +75,19 @@ impl Intake {
     async fn route<B>(
         self: Arc<Self>,
         request: Request<B>,
-        caller: Caller,
+        caller: ConnectionOrigin,
     ) -> Result<Response<Full<Bytes>>, Box<Problem>>
     where
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        if caller == Caller::Port {
+        if caller == ConnectionOrigin::Port {
             check_origin(request.headers())?;
         }
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         match (path.as_str(), method) {
             ("/v1/uses", Method::POST) => {
-                if caller == Caller::Port {
+                if caller == ConnectionOrigin::Port {
                     check_media_type(request.headers())?;
                 }
                 let body = self.read(request.into_body()).await?;

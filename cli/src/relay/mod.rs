@@ -17,10 +17,10 @@ use service::cpu::CpuPool;
 use service::telemetry::{self, TelemetryConfig};
 use tokio_util::sync::CancellationToken;
 
-use crate::failure::{Answer, Failure};
+use crate::failure::{CommandFailure, CommandOutcome};
 use crate::key_file::KeyArg;
 use crate::send::gateway_arg::GatewayArg;
-use intake::{Caller, Intake};
+use intake::{ConnectionOrigin, Intake};
 use socket::Sockets;
 
 const AFTER_HELP: &str = "\
@@ -121,7 +121,7 @@ pub struct Relay {
 
 impl Relay {
     /// Runs the command.
-    pub fn run(self) -> Result<Answer, Failure> {
+    pub fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let key = self.key.read()?;
         let identity = ClientIdentity {
             id: self.client_id.clone(),
@@ -130,26 +130,26 @@ impl Relay {
             organization: self.organization.clone(),
         };
         let signer = ReceiptSigner::new(key, identity)
-            .map_err(|error| Failure::Input(format!("the gateway would refuse this client: {error}")))?;
-        telemetry::init_logging(&TelemetryConfig::default()).map_err(Failure::input)?;
+            .map_err(|error| CommandFailure::Input(format!("the gateway would refuse this client: {error}")))?;
+        telemetry::init_logging(&TelemetryConfig::default()).map_err(CommandFailure::input)?;
         // The spool and the socket are their owner's alone.
         rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .thread_name("relay")
             .enable_all()
             .build()
-            .map_err(Failure::unavailable)?;
-        runtime.block_on(self.relay(signer)).map(|()| Answer::Good)
+            .map_err(CommandFailure::unavailable)?;
+        runtime.block_on(self.relay(signer)).map(|()| CommandOutcome::Good)
     }
 
-    async fn relay(self, signer: ReceiptSigner) -> Result<(), Failure> {
-        let shutdown = service::shutdown::signals().map_err(Failure::unavailable)?;
+    async fn relay(self, signer: ReceiptSigner) -> Result<(), CommandFailure> {
+        let shutdown = service::shutdown::signals().map_err(CommandFailure::unavailable)?;
         let gateway = self.gateway.client(CONNECT_WAIT)?;
         let connections_max = usize::from(self.connections_max);
-        let cpu = CpuPool::new("relay", 0, 2 * connections_max).map_err(Failure::unavailable)?;
+        let cpu = CpuPool::new("relay", 0, 2 * connections_max).map_err(CommandFailure::unavailable)?;
         let client = ReceiptsClient::start(&gateway, signer, self.options()).map_err(|error| match error {
-            StartError::Options(_) => Failure::input(error),
-            error => Failure::unavailable(error),
+            StartError::Options(_) => CommandFailure::input(error),
+            error => CommandFailure::unavailable(error),
         })?;
         let sockets = Sockets::bind(&self.socket, self.socket_mode, self.listen)?;
         let waiting = client.counters().queued;
@@ -211,7 +211,7 @@ async fn serve_all(
     config: ServerConfig,
     shutdown: &CancellationToken,
 ) -> Instant {
-    let handlers = |caller: Caller| {
+    let handlers = |caller: ConnectionOrigin| {
         let intake = Arc::clone(intake);
         move |_| {
             let intake = Arc::clone(&intake);
@@ -220,10 +220,16 @@ async fn serve_all(
     };
     let open = || Arc::new(OpenConnections::default());
     let (socket, port) = sockets.split();
-    let local = serve(socket, config.clone(), open(), handlers(Caller::Socket), shutdown);
+    let local = serve(
+        socket,
+        config.clone(),
+        open(),
+        handlers(ConnectionOrigin::Socket),
+        shutdown,
+    );
     let other = async {
         match port {
-            Some(port) => serve(port, config, open(), handlers(Caller::Port), shutdown).await,
+            Some(port) => serve(port, config, open(), handlers(ConnectionOrigin::Port), shutdown).await,
             None => 0,
         }
     };

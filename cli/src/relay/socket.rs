@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use tokio::net::{TcpListener, UnixListener};
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 
 /// Reads a socket's mode: octal, and nobody but owner and group.
 ///
@@ -44,13 +44,13 @@ impl Sockets {
     /// # Errors
     /// Another process answers on the socket, or it can't be bound; a port that isn't this
     /// machine's alone.
-    pub fn bind(path: &Path, mode: u32, listen: Option<SocketAddr>) -> Result<Self, Failure> {
+    pub fn bind(path: &Path, mode: u32, listen: Option<SocketAddr>) -> Result<Self, CommandFailure> {
         if let Some(address) = listen.filter(|address| !address.ip().is_loopback()) {
-            return Err(Failure::Input(format!(
+            return Err(CommandFailure::Input(format!(
                 "--listen {address}: must be an address of this machine alone, such as 127.0.0.1:8787"
             )));
         }
-        let failed = |error: io::Error| Failure::Unavailable(format!("--socket {}: {error}", path.display()));
+        let failed = |error: io::Error| CommandFailure::Unavailable(format!("--socket {}: {error}", path.display()));
         let socket = bind_socket(path, mode).map_err(failed)?;
         let file = SocketFile(path.to_owned());
         let port = listen.map(bind_port).transpose()?;
@@ -109,12 +109,12 @@ fn bind_socket(path: &Path, mode: u32) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-fn bind_port(address: SocketAddr) -> Result<TcpListener, Failure> {
+fn bind_port(address: SocketAddr) -> Result<TcpListener, CommandFailure> {
     let bound = std::net::TcpListener::bind(address).and_then(|listener| {
         listener.set_nonblocking(true)?;
         TcpListener::from_std(listener)
     });
-    bound.map_err(|error| Failure::Unavailable(format!("--listen {address}: {error}")))
+    bound.map_err(|error| CommandFailure::Unavailable(format!("--listen {address}: {error}")))
 }
 
 #[cfg(test)]

@@ -2,9 +2,9 @@
 
 use indicatif::ProgressBar;
 use serde::Serialize;
-use warehouse::{LogBegin, Part, Warehouse};
+use warehouse::{DataPart, LogBegin, Warehouse};
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 
 /// Damage of a part.
 #[derive(Debug, Serialize)]
@@ -35,23 +35,26 @@ pub async fn set_aside(
     begins: &[LogBegin],
     accept_loss: bool,
     bar: &ProgressBar,
-) -> Result<Vec<DamagedPart>, Failure> {
-    let parts = warehouse.parts().await.map_err(Failure::unavailable)?;
+) -> Result<Vec<DamagedPart>, CommandFailure> {
+    let parts = warehouse.parts().await.map_err(CommandFailure::unavailable)?;
     bar.set_length(parts.len() as u64);
     let mut damaged = Vec::new();
     for part in parts {
-        let fault = warehouse.check_part(&part).await.map_err(Failure::unavailable)?;
+        let fault = warehouse.check_part(&part).await.map_err(CommandFailure::unavailable)?;
         bar.inc(1);
         let Some(fault) = fault else { continue };
         let lost = warehouse
             .irreplaceable(&part, begins)
             .await
-            .map_err(Failure::unavailable)?;
+            .map_err(CommandFailure::unavailable)?;
         let detached = lost.is_none() || accept_loss;
         if detached {
-            warehouse.detach_part(&part).await.map_err(Failure::unavailable)?;
+            warehouse
+                .detach_part(&part)
+                .await
+                .map_err(CommandFailure::unavailable)?;
         }
-        let Part { table, name, rows } = part;
+        let DataPart { table, name, rows } = part;
         damaged.push(DamagedPart {
             table,
             part: name,

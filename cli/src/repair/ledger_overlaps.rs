@@ -2,14 +2,14 @@
 
 use warehouse::{LogBegin, Warehouse};
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 
 /// Deletes all lines that overlap others, where the log still has the verdicts that the right ones
 /// are made from, and returns how many. The right ones are missing then.
 ///
 /// # Errors
 /// The warehouse is unavailable.
-pub async fn delete(warehouse: &Warehouse, begins: &[LogBegin]) -> Result<u64, Failure> {
+pub async fn delete(warehouse: &Warehouse, begins: &[LogBegin]) -> Result<u64, CommandFailure> {
     let mut deleted = 0;
     for &LogBegin {
         epoch,
@@ -18,18 +18,18 @@ pub async fn delete(warehouse: &Warehouse, begins: &[LogBegin]) -> Result<u64, F
     } in begins
     {
         let groups = warehouse.ledger_overlaps(epoch, partition).await;
-        for group in groups.map_err(Failure::unavailable)? {
+        for group in groups.map_err(CommandFailure::unavailable)? {
             if group.start < offset {
                 continue;
             }
             let lines = warehouse.ledger_bounds(epoch, partition, group).await;
             let firsts: Vec<u64> = lines
-                .map_err(Failure::unavailable)?
+                .map_err(CommandFailure::unavailable)?
                 .iter()
                 .map(|line| line.start)
                 .collect();
             let done = warehouse.delete_ledger_lines(epoch, partition, &firsts).await;
-            done.map_err(Failure::unavailable)?;
+            done.map_err(CommandFailure::unavailable)?;
             deleted += firsts.len() as u64;
         }
     }

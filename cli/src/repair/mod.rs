@@ -21,8 +21,8 @@ use writer::repair::{Repair as Rebuild, RepairLedger, Repaired, begins};
 use crate::audit::audit;
 use crate::audit::counting::Depth;
 use crate::audit::report::Report;
-use crate::failure::{Answer, Failure};
-use crate::inspection::{Inspection, Purpose};
+use crate::failure::{CommandFailure, CommandOutcome};
+use crate::inspection::{Inspection, InspectionPurpose};
 use crate::settings::{Settings, SettingsArgs};
 use crate::terminal::{Output, mark};
 use damaged_parts::DamagedPart;
@@ -68,16 +68,16 @@ pub struct Repair {
 
 impl Repair {
     /// Runs the command.
-    pub fn run(self) -> Result<Answer, Failure> {
+    pub fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let settings = self.settings.load()?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .thread_name("repair")
             .enable_all()
             .build()
-            .map_err(Failure::unavailable)?;
+            .map_err(CommandFailure::unavailable)?;
         let done = runtime.block_on(async {
-            let inspection = Inspection::open(&settings, Purpose::Repair).await?;
+            let inspection = Inspection::open(&settings, InspectionPurpose::Repair).await?;
             let repaired = run(&settings, &inspection, self.accept_loss).await;
             inspection.close().await;
             repaired
@@ -91,7 +91,11 @@ impl Repair {
             }
         }
         out.flush()?;
-        Ok(if done.is_good() { Answer::Good } else { Answer::Found })
+        Ok(if done.is_good() {
+            CommandOutcome::Good
+        } else {
+            CommandOutcome::Found
+        })
     }
 }
 
@@ -116,8 +120,8 @@ impl Done {
         sound && rebuilt && self.audit.as_ref().is_some_and(|report| report.findings.is_empty())
     }
 
-    fn to_json(&self) -> Result<String, Failure> {
-        let mut value = serde_json::to_value(self.rows).map_err(Failure::input)?;
+    fn to_json(&self) -> Result<String, CommandFailure> {
+        let mut value = serde_json::to_value(self.rows).map_err(CommandFailure::input)?;
         value["tablesRestored"] = json!(self.tables_restored);
         value["damagedParts"] = json!(self.damaged);
         value["ledgerLinesDeleted"] = json!(self.ledger_lines_deleted);
@@ -197,8 +201,8 @@ impl Done {
     }
 }
 
-async fn run(settings: &Settings, inspection: &Inspection, accept_loss: bool) -> Result<Done, Failure> {
-    let cpu = CpuPool::new("repair", 0, 4).map_err(Failure::unavailable)?;
+async fn run(settings: &Settings, inspection: &Inspection, accept_loss: bool) -> Result<Done, CommandFailure> {
+    let cpu = CpuPool::new("repair", 0, 4).map_err(CommandFailure::unavailable)?;
     let verdicts = inspection.verdicts(settings)?;
     let (mut damaged, mut rows, mut ledger_lines_deleted) = (Vec::new(), Repaired::default(), 0);
     for (number, warehouse) in inspection.shards() {
@@ -252,9 +256,9 @@ struct Shard<'a> {
 impl Shard<'_> {
     /// Detaches damaged parts, and deletes overlapping ledger lines. Returns the parts and the
     /// number of lines.
-    async fn set_aside(&self, accept_loss: bool) -> Result<(Vec<DamagedPart>, u64), Failure> {
+    async fn set_aside(&self, accept_loss: bool) -> Result<(Vec<DamagedPart>, u64), CommandFailure> {
         let found = begins(self.verdicts, &self.stored).await;
-        let found = found.map_err(Failure::unavailable)?;
+        let found = found.map_err(CommandFailure::unavailable)?;
         let checking = bar("{bar:30} {pos}/{len} parts checked  eta {eta}");
         let damaged = damaged_parts::set_aside(self.warehouse, &found, accept_loss, &checking).await;
         checking.finish_and_clear();
@@ -268,7 +272,7 @@ impl Shard<'_> {
         Ok((damaged, deleted))
     }
 
-    async fn insert_again(&self, stored: &ShardProgress, ledger: RepairLedger) -> Result<Repaired, Failure> {
+    async fn insert_again(&self, stored: &ShardProgress, ledger: RepairLedger) -> Result<Repaired, CommandFailure> {
         let inserting = bar("{bar:30} {pos}/{len} records of verdicts  eta {eta}");
         let rebuild = Rebuild {
             verdicts: self.verdicts,
@@ -283,7 +287,7 @@ impl Shard<'_> {
         });
         let rebuilt = rebuilt.await;
         inserting.finish_and_clear();
-        rebuilt.map_err(Failure::unavailable)
+        rebuilt.map_err(CommandFailure::unavailable)
     }
 }
 

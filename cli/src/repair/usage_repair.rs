@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 use usage::{Mismatch, Usage};
-use warehouse::Scope;
+use warehouse::QueryScope;
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::inspection::Inspection;
 use crate::terminal::mark;
 use crate::usage::as_json;
@@ -26,7 +26,7 @@ pub struct UsageRepair {
 ///
 /// # Errors
 /// The warehouse is unavailable.
-pub async fn repair(inspection: &Inspection) -> Result<UsageRepair, Failure> {
+pub async fn repair(inspection: &Inspection) -> Result<UsageRepair, CommandFailure> {
     let usage = Usage::new(inspection.warehouse.clone());
     let (days, mismatches) = check(&usage, (0, i64::MAX), |_, _| {}).await?;
     let Some(last) = mismatches.iter().map(|mismatch| mismatch.day).max() else {
@@ -38,7 +38,7 @@ pub async fn repair(inspection: &Inspection) -> Result<UsageRepair, Failure> {
     };
     // Counted keys have the empty publisher.
     let publishers: BTreeSet<String> = mismatches.iter().map(|mismatch| mismatch.publisher.clone()).collect();
-    let scope = Scope::of(publishers.into_iter().collect());
+    let scope = QueryScope::of(publishers.into_iter().collect());
     let end_ms = i64::from(last) * 1_000 + DAY_MS - 1;
     let rebuild = rebuild(inspection, &scope, end_ms).await?;
     Ok(UsageRepair {

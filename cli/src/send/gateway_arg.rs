@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use receipts_client::{GatewayClient, GatewayUrlError};
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 
 /// Address of a gateway, and whom to trust there.
 #[derive(Debug, Clone, clap::Args)]
@@ -23,12 +23,12 @@ impl GatewayArg {
     ///
     /// # Errors
     /// The address isn't a URL, or nobody can be trusted.
-    pub fn client(&self, connect_wait: Duration) -> Result<GatewayClient, Failure> {
+    pub fn client(&self, connect_wait: Duration) -> Result<GatewayClient, CommandFailure> {
         let client = GatewayClient::new(&self.url, connect_wait, self.cacert.as_deref());
         client.map_err(|error| match error {
-            GatewayUrlError::Url { .. } => Failure::Input(format!("--url {error}")),
-            GatewayUrlError::Trust(_) if self.cacert.is_some() => Failure::Input(format!("--cacert: {error}")),
-            GatewayUrlError::Trust(_) => Failure::input(error),
+            GatewayUrlError::Url { .. } => CommandFailure::Input(format!("--url {error}")),
+            GatewayUrlError::Trust(_) if self.cacert.is_some() => CommandFailure::Input(format!("--cacert: {error}")),
+            GatewayUrlError::Trust(_) => CommandFailure::input(error),
         })
     }
 }

@@ -7,7 +7,7 @@ use receipt::{BodyKind, Limits, SigningKey, sign_batch};
 use receipts_client::submission::{Compression, Submission};
 use serde::de::IgnoredAny;
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::input::Document;
 
 /// Requests prepared side by side: hashing, signing and compressing them is work for all cores.
@@ -70,9 +70,9 @@ impl Grouping {
     /// The input can't be read, or a batch can't be signed. What stood before it was handed over.
     pub fn requests(
         &self,
-        documents: impl Iterator<Item = Result<Document, Failure>>,
+        documents: impl Iterator<Item = Result<Document, CommandFailure>>,
         mut take: impl FnMut(PreparedRequest) -> bool,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CommandFailure> {
         let mut drafts: Vec<Draft> = Vec::new();
         let mut open: Option<Draft> = None;
         let mut failure = None;
@@ -98,7 +98,7 @@ impl Grouping {
 
     /// Adds a document to the open batch, or makes it a request of its own; returns what is
     /// complete now.
-    fn draft(&self, document: Document, open: &mut Option<Draft>) -> Result<Vec<Draft>, Failure> {
+    fn draft(&self, document: Document, open: &mut Option<Draft>) -> Result<Vec<Draft>, CommandFailure> {
         let kind = document.kind();
         let bytes = document.bytes()?.len();
         let alone = |document| Draft {
@@ -131,7 +131,11 @@ impl Grouping {
         Ok(closed)
     }
 
-    fn prepare_all(&self, drafts: Vec<Draft>, take: &mut impl FnMut(PreparedRequest) -> bool) -> Result<bool, Failure> {
+    fn prepare_all(
+        &self,
+        drafts: Vec<Draft>,
+        take: &mut impl FnMut(PreparedRequest) -> bool,
+    ) -> Result<bool, CommandFailure> {
         let prepared: Vec<_> = drafts.into_par_iter().map(|draft| self.prepare(draft)).collect();
         for request in prepared {
             if !take(request?) {
@@ -141,14 +145,14 @@ impl Grouping {
         Ok(true)
     }
 
-    fn key(&self) -> Result<&SigningKey, Failure> {
-        let missing = || Failure::Input("there is no key to sign with".to_owned());
+    fn key(&self) -> Result<&SigningKey, CommandFailure> {
+        let missing = || CommandFailure::Input("there is no key to sign with".to_owned());
         self.key.as_ref().ok_or_else(missing)
     }
 
-    fn prepare(&self, draft: Draft) -> Result<PreparedRequest, Failure> {
+    fn prepare(&self, draft: Draft) -> Result<PreparedRequest, CommandFailure> {
         let line = draft.documents.first().map_or(0, |document| document.line);
-        let at_line = |what: String| Failure::Input(format!("line {line}: {what}"));
+        let at_line = |what: String| CommandFailure::Input(format!("line {line}: {what}"));
         let is_made_here =
             draft.kind == BodyKind::Batch && draft.documents.iter().all(|d| d.kind() == BodyKind::Receipt);
         let (body, receipts) = if is_made_here {
@@ -209,8 +213,8 @@ fn batch_of(documents: &[Document]) -> Vec<u8> {
 
 fn receipts_in(batch: &[u8]) -> u64 {
     #[derive(serde::Deserialize)]
-    struct Batch {
+    struct BatchReceipts {
         receipts: Vec<IgnoredAny>,
     }
-    serde_json::from_slice::<Batch>(batch).map_or(1, |batch| batch.receipts.len() as u64)
+    serde_json::from_slice::<BatchReceipts>(batch).map_or(1, |batch| batch.receipts.len() as u64)
 }

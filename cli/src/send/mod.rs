@@ -22,13 +22,13 @@ use indicatif::ProgressBar;
 use receipts_client::retrying::{RetryPauses, RetryPolicy};
 use receipts_client::submission::Compression;
 
-use crate::failure::{Answer, Failure};
+use crate::failure::{CommandFailure, CommandOutcome};
 use crate::input::InputArg;
 use crate::key_file::KeyArg;
 use crate::terminal::note;
 use gateway_arg::GatewayArg;
 use grouping::Grouping;
-use run::Run;
+use run::SendSettings;
 
 /// Pauses between tries, of which a person waits for the end.
 pub const PAUSES: RetryPauses = RetryPauses {
@@ -94,7 +94,7 @@ pub struct Send {
 
 impl Send {
     /// Runs the command.
-    pub fn run(self) -> Result<Answer, Failure> {
+    pub fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let key = self.key.read()?;
         let timeout = Duration::from_secs(self.timeout);
         let client = self.gateway.client(timeout)?;
@@ -104,7 +104,7 @@ impl Send {
             _ => Compression::None,
         };
         let grouping = Grouping::new(Some(key), self.batch.map(|n| n as usize), compression).signing_requests();
-        let run = Run {
+        let run = SendSettings {
             concurrency: self.concurrency,
             policy: RetryPolicy {
                 attempts_max: self.attempts,

@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use parking_lot::Mutex;
-use receipts_client::retrying::{Outcome, RetryPolicy, Transport, submit};
+use receipts_client::retrying::{RetryPolicy, SubmissionOutcome, Transport, submit};
 use tokio::sync::mpsc;
 
 use super::grouping::{Grouping, PreparedRequest};
 use super::summary::Summary;
-use crate::failure::{Answer, Failure};
+use crate::failure::{CommandFailure, CommandOutcome};
 use crate::input::Input;
 use crate::terminal::Output;
 
@@ -18,7 +18,7 @@ use crate::terminal::Output;
 const NOTED_ATTEMPT: u32 = 3;
 
 /// Settings of a run.
-pub struct Run {
+pub struct SendSettings {
     /// Requests at a time.
     pub concurrency: u16,
     /// Limits of the tries of each request.
@@ -27,7 +27,7 @@ pub struct Run {
     pub json: bool,
 }
 
-impl Run {
+impl SendSettings {
     /// Sends everything in `input` as `grouping` makes requests of it, each sender over a way of
     /// its own, and writes the summary.
     ///
@@ -38,13 +38,13 @@ impl Run {
         &self,
         input: Input,
         grouping: Grouping,
-        transport: impl FnOnce() -> Result<Vec<T>, Failure>,
-    ) -> Result<Answer, Failure> {
+        transport: impl FnOnce() -> Result<Vec<T>, CommandFailure>,
+    ) -> Result<CommandOutcome, CommandFailure> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .thread_name("send")
             .enable_all()
             .build()
-            .map_err(Failure::unavailable)?;
+            .map_err(CommandFailure::unavailable)?;
         let transports = {
             let _on_it = runtime.enter();
             transport()?
@@ -69,17 +69,19 @@ impl Run {
         }
         let read = reader
             .join()
-            .map_err(|_| Failure::Input("reading the input failed".to_owned()))?;
+            .map_err(|_| CommandFailure::Input("reading the input failed".to_owned()))?;
         if summary.is_empty() {
             read?;
-            return Err(Failure::Input("there is nothing to send in the input".to_owned()));
+            return Err(CommandFailure::Input(
+                "there is nothing to send in the input".to_owned(),
+            ));
         }
         summary.write(self.json, started.elapsed())?;
         read?;
         Ok(if summary.all_accepted() {
-            Answer::Good
+            CommandOutcome::Good
         } else {
-            Answer::Found
+            CommandOutcome::Found
         })
     }
 }
@@ -92,7 +94,7 @@ async fn send_all<T: Transport>(
     policy: RetryPolicy,
     summary: &Arc<Mutex<Summary>>,
     progress: &ProgressBar,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     let requests = Arc::new(tokio::sync::Mutex::new(requests));
     let mut senders = tokio::task::JoinSet::new();
     for mut transport in transports {
@@ -109,20 +111,20 @@ async fn send_all<T: Transport>(
                 })
                 .await;
                 let unavailable = match &outcome {
-                    Outcome::Unavailable(reason) => Some(reason.clone()),
+                    SubmissionOutcome::Unavailable(reason) => Some(reason.clone()),
                     _ => None,
                 };
                 summary.lock().count(&request, outcome, retries);
                 progress.inc(request.input_bytes);
                 progress.set_message(summary.lock().progress());
                 if let Some(reason) = unavailable {
-                    return Err(Failure::Unavailable(reason));
+                    return Err(CommandFailure::Unavailable(reason));
                 }
             }
         });
     }
     while let Some(ended) = senders.join_next().await {
-        ended.map_err(|e| Failure::Unavailable(format!("a sender failed: {e}")))??;
+        ended.map_err(|e| CommandFailure::Unavailable(format!("a sender failed: {e}")))??;
     }
     Ok(())
 }
@@ -142,7 +144,7 @@ fn progress_bar(size_bytes: Option<u64>) -> ProgressBar {
 }
 
 impl Summary {
-    fn write(&self, json: bool, took: Duration) -> Result<(), Failure> {
+    fn write(&self, json: bool, took: Duration) -> Result<(), CommandFailure> {
         let mut out = Output::stdout();
         if json {
             out.line(self.to_json(took))?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anstyle::Style;
-use receipts_client::retrying::{Outcome, Refusal};
+use receipts_client::retrying::{Refusal, SubmissionOutcome};
 use serde_json::{Value, json};
 
 use super::grouping::PreparedRequest;
@@ -12,12 +12,12 @@ use crate::terminal::{BAD, FAINT, GOOD, WARN, mark, paint, visible};
 
 /// Requests, and the receipts in them.
 #[derive(Debug, Default, Clone, Copy)]
-struct Count {
+struct SubmissionCount {
     requests: u64,
     receipts: u64,
 }
 
-impl Count {
+impl SubmissionCount {
     fn add(&mut self, request: &PreparedRequest) {
         self.requests += 1;
         self.receipts += request.receipts;
@@ -27,7 +27,7 @@ impl Count {
 /// The refusals of one code: how many, and the first of them.
 #[derive(Debug)]
 struct Refused {
-    count: Count,
+    count: SubmissionCount,
     line: u64,
     first: Refusal,
 }
@@ -40,24 +40,24 @@ fn number(style: Style, value: u64) -> String {
 /// Counts of everything.
 #[derive(Debug, Default)]
 pub struct Summary {
-    accepted: Count,
+    accepted: SubmissionCount,
     refused: BTreeMap<(u16, String), Refused>,
-    unknown: Count,
+    unknown: SubmissionCount,
     retries: u64,
 }
 
 impl Summary {
     /// Counts one request's end.
-    pub fn count(&mut self, request: &PreparedRequest, outcome: Outcome, retries: u64) {
+    pub fn count(&mut self, request: &PreparedRequest, outcome: SubmissionOutcome, retries: u64) {
         self.retries += retries;
         match outcome {
-            Outcome::Accepted => self.accepted.add(request),
-            Outcome::Unavailable(_) => self.unknown.add(request),
-            Outcome::Refused(refusal) => {
+            SubmissionOutcome::Accepted => self.accepted.add(request),
+            SubmissionOutcome::Unavailable(_) => self.unknown.add(request),
+            SubmissionOutcome::Refused(refusal) => {
                 let key = (refusal.status, refusal.code.clone());
                 let line = request.line;
                 let refused = self.refused.entry(key).or_insert_with(|| Refused {
-                    count: Count::default(),
+                    count: SubmissionCount::default(),
                     line,
                     first: refusal.clone(),
                 });

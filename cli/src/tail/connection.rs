@@ -10,7 +10,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
 use super::event_reader::{EventReader, StreamEvent};
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::service_client::{Answered, ServiceClient, field};
 
 const PATH: &str = "/api/v1/analytics/live";
@@ -29,14 +29,14 @@ pub(super) struct LiveStream {
 
 /// Why a stream ended or can't be opened.
 #[derive(Debug)]
-pub(super) enum StreamEnd {
+pub(super) enum StreamFailure {
     /// The request is wrong: another attempt doesn't change that.
-    Refused(Failure),
+    Refused(CommandFailure),
     /// Another attempt may succeed, after the pause that the service requests.
     Broken(String, Option<Duration>),
 }
 
-impl StreamEnd {
+impl StreamFailure {
     fn broken(reason: impl Into<String>) -> Self {
         Self::Broken(reason.into(), None)
     }
@@ -50,7 +50,7 @@ impl StreamEnd {
     }
 }
 
-impl fmt::Display for StreamEnd {
+impl fmt::Display for StreamFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused(failure) => failure.fmt(f),
@@ -63,28 +63,30 @@ impl LiveStream {
     /// Opens a stream that continues behind `last_id`.
     ///
     /// # Errors
-    /// [`StreamEnd::Refused`] for a wrong key or parameter.
+    /// [`StreamFailure::Refused`] for a wrong key or parameter.
     pub(super) async fn open(
         client: &ServiceClient,
         query: &str,
         api_key: &str,
         last_id: Option<&str>,
-    ) -> Result<Self, StreamEnd> {
+    ) -> Result<Self, StreamFailure> {
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
-        let mut bearer = field("--api-key", &format!("Bearer {api_key}")).map_err(StreamEnd::Refused)?;
+        let mut bearer = field("--api-key", &format!("Bearer {api_key}")).map_err(StreamFailure::Refused)?;
         bearer.set_sensitive(true);
         headers.insert(header::AUTHORIZATION, bearer);
         if let Some(id) = last_id {
-            headers.insert(LAST_EVENT_ID, field("--after", id).map_err(StreamEnd::Refused)?);
+            headers.insert(LAST_EVENT_ID, field("--after", id).map_err(StreamFailure::Refused)?);
         }
         let path = format!("{PATH}?{query}");
         let answer = client.request(Method::GET, &path, headers, Bytes::new());
         let answer = match tokio::time::timeout(HEAD_WAIT, answer).await {
             Ok(Ok(answer)) => answer,
-            Ok(Err(failure @ Failure::Unavailable(_))) => return Err(StreamEnd::broken(failure.to_string())),
-            Ok(Err(failure)) => return Err(StreamEnd::Refused(failure)),
-            Err(_) => return Err(StreamEnd::broken(format!("no answer within {HEAD_WAIT:?}"))),
+            Ok(Err(failure @ CommandFailure::Unavailable(_))) => {
+                return Err(StreamFailure::broken(failure.to_string()));
+            }
+            Ok(Err(failure)) => return Err(StreamFailure::Refused(failure)),
+            Err(_) => return Err(StreamFailure::broken(format!("no answer within {HEAD_WAIT:?}"))),
         };
         let (head, body) = answer.into_parts();
         if head.status == StatusCode::OK {
@@ -93,7 +95,7 @@ impl LiveStream {
                 .get(header::CONTENT_TYPE)
                 .and_then(|kind| kind.to_str().ok());
             if !kind.unwrap_or("").starts_with("text/event-stream") {
-                return Err(StreamEnd::Refused(Failure::Input(format!(
+                return Err(StreamFailure::Refused(CommandFailure::Input(format!(
                     "{} isn't a live stream: --url names another server",
                     client.url(PATH)
                 ))));
@@ -105,7 +107,7 @@ impl LiveStream {
             });
         }
         let answer = Answered::read(head.status, head.headers, body).await;
-        let answer = answer.map_err(|failure| StreamEnd::broken(failure.to_string()))?;
+        let answer = answer.map_err(|failure| StreamFailure::broken(failure.to_string()))?;
         Err(refused(client, &answer))
     }
 
@@ -113,21 +115,21 @@ impl LiveStream {
     ///
     /// # Errors
     /// The stream has ended or broken.
-    pub(super) async fn next(&mut self) -> Result<StreamEvent, StreamEnd> {
+    pub(super) async fn next(&mut self) -> Result<StreamEvent, StreamFailure> {
         loop {
             if let Some(event) = self.ready.pop_front() {
                 return Ok(event);
             }
             let frame = match tokio::time::timeout(SILENCE_MAX, self.body.frame()).await {
                 Ok(Some(Ok(frame))) => frame,
-                Ok(Some(Err(error))) => return Err(StreamEnd::broken(format!("the connection is lost: {error}"))),
-                Ok(None) => return Err(StreamEnd::broken("the service has ended the stream")),
-                Err(_) => return Err(StreamEnd::broken(format!("silence for {SILENCE_MAX:?}"))),
+                Ok(Some(Err(error))) => return Err(StreamFailure::broken(format!("the connection is lost: {error}"))),
+                Ok(None) => return Err(StreamFailure::broken("the service has ended the stream")),
+                Err(_) => return Err(StreamFailure::broken(format!("silence for {SILENCE_MAX:?}"))),
             };
             if let Some(bytes) = frame.data_ref() {
                 let events = self.reader.feed(bytes);
                 self.ready
-                    .extend(events.map_err(|error| StreamEnd::broken(error.to_string()))?);
+                    .extend(events.map_err(|error| StreamFailure::broken(error.to_string()))?);
             }
         }
     }
@@ -139,7 +141,7 @@ impl LiveStream {
 }
 
 /// An answer that isn't a stream, with what to do.
-fn refused(client: &ServiceClient, answer: &Answered) -> StreamEnd {
+fn refused(client: &ServiceClient, answer: &Answered) -> StreamFailure {
     let (status, detail) = (answer.status.as_u16(), answer.detail());
     let what = match answer.status {
         StatusCode::UNAUTHORIZED => format!(
@@ -155,12 +157,12 @@ fn refused(client: &ServiceClient, answer: &Answered) -> StreamEnd {
             client.url(PATH)
         ),
         StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => {
-            return StreamEnd::Broken(format!("{status}: {detail}"), answer.retry_after());
+            return StreamFailure::Broken(format!("{status}: {detail}"), answer.retry_after());
         }
         other if other.is_server_error() => {
-            return StreamEnd::Broken(format!("{status}: {detail}"), answer.retry_after());
+            return StreamFailure::Broken(format!("{status}: {detail}"), answer.retry_after());
         }
         _ => format!("{status}: {detail}"),
     };
-    StreamEnd::Refused(Failure::Input(what))
+    StreamFailure::Refused(CommandFailure::Input(what))
 }

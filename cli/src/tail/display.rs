@@ -11,7 +11,7 @@ use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
 use super::event_reader::StreamEvent;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::terminal::{FAINT, GOOD, HEAD, Output, RawOutput, WARN, note, paint, visible};
 
 const TRAINING: Style = AnsiColor::Magenta.on_default();
@@ -75,9 +75,9 @@ impl ReceiptDisplay {
     ///
     /// # Errors
     /// The event isn't one of the analytics API's; standard output can't be written.
-    pub(super) fn show(&mut self, event: &StreamEvent) -> Result<bool, Failure> {
+    pub(super) fn show(&mut self, event: &StreamEvent) -> Result<bool, CommandFailure> {
         let data: Value = serde_json::from_str(&event.data).map_err(|error| {
-            Failure::Unavailable(format!("the event `{}` isn't JSON: {error}", visible(&event.name)))
+            CommandFailure::Unavailable(format!("the event `{}` isn't JSON: {error}", visible(&event.name)))
         })?;
         match event.name.as_str() {
             "receipts" => self.receipts(event, &data)?,
@@ -114,7 +114,7 @@ impl ReceiptDisplay {
         }
     }
 
-    fn receipts(&mut self, event: &StreamEvent, data: &Value) -> Result<(), Failure> {
+    fn receipts(&mut self, event: &StreamEvent, data: &Value) -> Result<(), CommandFailure> {
         let left_out = data["leftOut"].as_u64().unwrap_or(0);
         // The newest comes first.
         let receipts = data["receipts"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -144,7 +144,7 @@ impl ReceiptDisplay {
         Ok(())
     }
 
-    fn totals(&mut self, event: &StreamEvent, data: &Value) -> Result<(), Failure> {
+    fn totals(&mut self, event: &StreamEvent, data: &Value) -> Result<(), CommandFailure> {
         match &mut self.form {
             DisplayForm::Terminal { totals, zone, .. } => totals.set_message(totals_line(data, zone)),
             DisplayForm::Ndjson { out, with_totals: true } => {
@@ -155,7 +155,7 @@ impl ReceiptDisplay {
         Ok(())
     }
 
-    fn reload(&mut self, event: &StreamEvent, data: &Value) -> Result<(), Failure> {
+    fn reload(&mut self, event: &StreamEvent, data: &Value) -> Result<(), CommandFailure> {
         match &mut self.form {
             DisplayForm::Terminal { out, totals, .. } => {
                 let reason = visible(

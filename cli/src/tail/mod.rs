@@ -17,10 +17,10 @@ use std::time::Duration;
 
 use service::retry::Pauses;
 
-use crate::failure::{Answer, Failure};
+use crate::failure::{CommandFailure, CommandOutcome};
 use crate::service_address::ServiceAddress;
 use crate::service_client::ServiceClient;
-use connection::{LiveStream, StreamEnd};
+use connection::{LiveStream, StreamFailure};
 use display::ReceiptDisplay;
 
 /// Bounds of the pauses between connections, in milliseconds.
@@ -81,9 +81,9 @@ pub struct TailCommand {
 
 impl TailCommand {
     /// Runs the command.
-    pub fn run(self) -> Result<Answer, Failure> {
+    pub fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let zone = jiff::tz::TimeZone::get(&self.tz).map_err(|_| {
-            Failure::Input(format!(
+            CommandFailure::Input(format!(
                 "--tz {}: there is no such time zone; Europe/Berlin is one",
                 self.tz
             ))
@@ -98,7 +98,7 @@ impl TailCommand {
         crate::runtime::block_on(async {
             let ended = tokio::select! {
                 ended = self.follow(&client, &mut display) => ended,
-                _ = tokio::signal::ctrl_c() => Ok(Answer::Good),
+                _ = tokio::signal::ctrl_c() => Ok(CommandOutcome::Good),
             };
             display.close();
             ended
@@ -106,7 +106,11 @@ impl TailCommand {
     }
 
     /// Follows stream after stream.
-    async fn follow(&self, client: &ServiceClient, display: &mut ReceiptDisplay) -> Result<Answer, Failure> {
+    async fn follow(
+        &self,
+        client: &ServiceClient,
+        display: &mut ReceiptDisplay,
+    ) -> Result<CommandOutcome, CommandFailure> {
         let mut last_id = self.after.clone();
         let mut pauses = Pauses::new(PAUSE_MS_MIN, PAUSE_MS_MAX);
         let mut was_open = false;
@@ -125,7 +129,7 @@ impl TailCommand {
                                     last_id.clone_from(&event.id);
                                 }
                                 if display.show(&event)? {
-                                    return Ok(Answer::Good);
+                                    return Ok(CommandOutcome::Good);
                                 }
                             }
                             Err(ended) => break ended,
@@ -133,8 +137,8 @@ impl TailCommand {
                     };
                     (ended, stream.pause())
                 }
-                Err(StreamEnd::Refused(failure)) => return Err(failure),
-                Err(StreamEnd::Broken(reason, _)) if !was_open => return Err(Failure::Unavailable(reason)),
+                Err(StreamFailure::Refused(failure)) => return Err(failure),
+                Err(StreamFailure::Broken(reason, _)) if !was_open => return Err(CommandFailure::Unavailable(reason)),
                 Err(ended) => {
                     let requested = ended.pause();
                     (ended, requested)

@@ -15,7 +15,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use receipt::{Algorithm, BodyKind, SigningKey};
 use serde_json::Value;
 
-use crate::failure::{Answer, Failure};
+use crate::failure::{CommandFailure, CommandOutcome};
 use crate::key_file;
 use crate::keygen::parse_algorithm;
 use crate::service_address::ServiceAddress;
@@ -87,11 +87,11 @@ pub struct TriggerCommand {
 
 impl TriggerCommand {
     /// Runs the command.
-    pub fn run(self) -> Result<Answer, Failure> {
+    pub fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let url = self.service.gateway()?;
         let key = match &self.key {
             Some(path) => key_file::read(path)?,
-            None => SigningKey::generate(self.algorithm).map_err(Failure::input)?,
+            None => SigningKey::generate(self.algorithm).map_err(CommandFailure::input)?,
         };
         let sender = SampleSender {
             key: &key,
@@ -132,7 +132,7 @@ impl TriggerCommand {
 }
 
 /// Sends a request once.
-async fn submit(client: &ServiceClient, request: &SampleRequest) -> Result<Answered, Failure> {
+async fn submit(client: &ServiceClient, request: &SampleRequest) -> Result<Answered, CommandFailure> {
     let mut headers = HeaderMap::new();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     if let Some(signature) = &request.signature {

@@ -11,7 +11,7 @@ use receipt::SigningKey;
 use serde_json::Value;
 
 use super::text;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::service_client::{Answered, ServiceClient, field};
 
 const PREFER: HeaderName = HeaderName::from_static("prefer");
@@ -43,7 +43,12 @@ impl<'a> Outcomes<'a> {
     ///
     /// # Errors
     /// The service can't be reached, or doesn't answer with an outcome.
-    pub(super) async fn of(&self, receipt_id: &str, received_at: &str, deadline: Instant) -> Result<Value, Failure> {
+    pub(super) async fn of(
+        &self,
+        receipt_id: &str,
+        received_at: &str,
+        deadline: Instant,
+    ) -> Result<Value, CommandFailure> {
         let received_at: Option<Timestamp> = received_at.parse().ok();
         loop {
             let answer = self.once(receipt_id).await?;
@@ -60,7 +65,7 @@ impl<'a> Outcomes<'a> {
         }
     }
 
-    async fn once(&self, receipt_id: &str) -> Result<Answered, Failure> {
+    async fn once(&self, receipt_id: &str) -> Result<Answered, CommandFailure> {
         let path = format!("/api/v1/receipts/{receipt_id}");
         let headers = self.signed(&self.client.url(&path))?;
         let answer = self
@@ -70,23 +75,23 @@ impl<'a> Outcomes<'a> {
         let status = answer.status.as_u16();
         match answer.status {
             StatusCode::OK => Ok(answer),
-            StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => Err(Failure::Input(format!(
+            StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => Err(CommandFailure::Input(format!(
                 "{status}: there is no analytics API at {}: name it with --analytics-url",
                 self.client.url("")
             ))),
-            _ => Err(Failure::Unavailable(format!(
+            _ => Err(CommandFailure::Unavailable(format!(
                 "the outcome can't be read: {status}: {}",
                 answer.detail()
             ))),
         }
     }
 
-    fn signed(&self, url: &str) -> Result<HeaderMap, Failure> {
+    fn signed(&self, url: &str) -> Result<HeaderMap, CommandFailure> {
         let created = Timestamp::now().as_second();
         let expires = created + SIGNATURE_S;
         let params = format!(r#"("@method" "@target-uri");created={created};expires={expires}"#);
         let base = format!("\"@method\": GET\n\"@target-uri\": {url}\n\"@signature-params\": {params}");
-        let signature = STANDARD.encode(self.key.sign(base.as_bytes()).map_err(Failure::input)?);
+        let signature = STANDARD.encode(self.key.sign(base.as_bytes()).map_err(CommandFailure::input)?);
         let public_key: String = self
             .key
             .public_key_pem()

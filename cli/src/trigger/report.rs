@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::sample::{Sample, SampleRequest};
 use super::{path, text};
-use crate::failure::{Answer, Failure};
+use crate::failure::{CommandFailure, CommandOutcome};
 use crate::service_client::{Answered, ServiceClient};
 use crate::terminal::{BAD, FAINT, GOOD, HEAD, Output, WARN, mark, paint, visible};
 
@@ -61,7 +61,7 @@ impl TriggerReport<'_> {
     ///
     /// # Errors
     /// Standard output can't be written.
-    pub(super) fn write(&self, as_json: bool, waited: bool) -> Result<Answer, Failure> {
+    pub(super) fn write(&self, as_json: bool, waited: bool) -> Result<CommandOutcome, CommandFailure> {
         let mut out = Output::stdout();
         if as_json {
             out.line(self.to_json())?;
@@ -72,9 +72,9 @@ impl TriggerReport<'_> {
         }
         out.flush()?;
         Ok(if self.is_expected() {
-            Answer::Good
+            CommandOutcome::Good
         } else {
-            Answer::Found
+            CommandOutcome::Found
         })
     }
 

@@ -11,7 +11,7 @@ use service::instant::{DAY_MS, now_ms, rfc3339_ms};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::new::unsigned::{self, ClientMembers, ContentMembers, UnsignedReceipt, UsageMembers};
 
 /// Pages of the publisher that samples are about.
@@ -114,13 +114,13 @@ impl Sample {
     ///
     /// # Errors
     /// The key can't sign.
-    pub(super) fn requests(self, sender: &SampleSender<'_>) -> Result<Vec<SampleRequest>, Failure> {
+    pub(super) fn requests(self, sender: &SampleSender<'_>) -> Result<Vec<SampleRequest>, CommandFailure> {
         let first = sender.unsigned()?;
         let signed = sender.sign(&first)?;
         Ok(match self {
             Self::Receipt => vec![sender.one(first.receipt_id, signed)?],
             Self::Batch => {
-                let others: Result<Vec<Value>, Failure> =
+                let others: Result<Vec<Value>, CommandFailure> =
                     (1..sender.count).map(|_| sender.sign(&sender.unsigned()?)).collect();
                 let receipts = [vec![signed], others?].concat();
                 vec![sender.batch(first.receipt_id, &receipts)?]
@@ -145,7 +145,7 @@ impl Sample {
             }
             Self::BadBatchSignature => {
                 let mut request = sender.batch(first.receipt_id, &[signed])?;
-                let mut batch: Value = serde_json::from_slice(&request.body).map_err(Failure::input)?;
+                let mut batch: Value = serde_json::from_slice(&request.body).map_err(CommandFailure::input)?;
                 batch["batchId"] = "changed".into();
                 request.body = batch.to_string().into();
                 vec![request]
@@ -186,7 +186,7 @@ fn changed(mut signed: Value) -> Value {
 }
 
 impl SampleSender<'_> {
-    fn unsigned(&self) -> Result<UnsignedReceipt, Failure> {
+    fn unsigned(&self) -> Result<UnsignedReceipt, CommandFailure> {
         let mut random = rand::rng();
         let page = PAGES.choose(&mut random).copied().unwrap_or("lead");
         let (purpose, context) = USES.choose(&mut random).copied().unwrap_or(("training", "sample"));
@@ -218,15 +218,15 @@ impl SampleSender<'_> {
         })
     }
 
-    fn sign(&self, receipt: &UnsignedReceipt) -> Result<Value, Failure> {
-        let signed = sign_receipt(&receipt.to_json()?, self.key, &Limits::default()).map_err(Failure::input)?;
-        serde_json::from_slice(&signed).map_err(Failure::input)
+    fn sign(&self, receipt: &UnsignedReceipt) -> Result<Value, CommandFailure> {
+        let signed = sign_receipt(&receipt.to_json()?, self.key, &Limits::default()).map_err(CommandFailure::input)?;
+        serde_json::from_slice(&signed).map_err(CommandFailure::input)
     }
 
     /// A request with this receipt, well signed.
-    fn one(&self, receipt_id: Uuid, receipt: Value) -> Result<SampleRequest, Failure> {
+    fn one(&self, receipt_id: Uuid, receipt: Value) -> Result<SampleRequest, CommandFailure> {
         let body = Bytes::from(receipt.to_string());
-        let signature = self.key.sign(&body).map_err(Failure::input)?;
+        let signature = self.key.sign(&body).map_err(CommandFailure::input)?;
         Ok(SampleRequest {
             kind: BodyKind::Receipt,
             body,
@@ -236,12 +236,12 @@ impl SampleSender<'_> {
     }
 
     /// A request with a batch of these receipts, well signed.
-    fn batch(&self, receipt_id: Uuid, receipts: &[Value]) -> Result<SampleRequest, Failure> {
+    fn batch(&self, receipt_id: Uuid, receipts: &[Value]) -> Result<SampleRequest, CommandFailure> {
         let batch = json!({"version": "1.0.0", "batchId": Uuid::now_v7(), "receipts": receipts});
         let signed = sign_batch(batch.to_string().as_bytes(), self.key, &Limits::default());
         Ok(SampleRequest {
             kind: BodyKind::Batch,
-            body: signed.map_err(Failure::input)?.into(),
+            body: signed.map_err(CommandFailure::input)?.into(),
             signature: None,
             receipt_id,
         })

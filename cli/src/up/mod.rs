@@ -20,7 +20,7 @@ use tracing::warn;
 use warehouse::EmbeddedEngine;
 
 use crate::data_dir::{Addresses, DataDir};
-use crate::failure::{Answer, Failure};
+use crate::failure::{CommandFailure, CommandOutcome};
 use crate::settings::{Settings, SettingsArgs};
 use crate::terminal::{FAINT, HEAD, Output, paint};
 use engines::Engines;
@@ -70,7 +70,7 @@ pub struct Up {
 
 impl Up {
     /// Runs the command.
-    pub fn run(self) -> Result<Answer, Failure> {
+    pub fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let mut settings = self.settings.load()?;
         for (flag, setting) in [
             (self.gateway_listen, &mut settings.gateway.listen),
@@ -85,10 +85,10 @@ impl Up {
             *setting = flag.or(*setting);
         }
         settings.has_shared_keys()?;
-        telemetry::init_logging(&settings.telemetry).map_err(Failure::input)?;
+        telemetry::init_logging(&settings.telemetry).map_err(CommandFailure::input)?;
         if settings.warehouse.url.is_none() {
             // Before anything is made: without it nothing can start.
-            EmbeddedEngine::load(&settings.warehouse).map_err(Failure::unavailable)?;
+            EmbeddedEngine::load(&settings.warehouse).map_err(CommandFailure::unavailable)?;
         }
         // Everything in the data directory is its owner's alone, also what libraries create.
         rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
@@ -96,7 +96,9 @@ impl Up {
         warn_of_readers(&settings.data);
         let Some(lock) = settings.data.lock()? else {
             let (root, holder) = (settings.data.root().display(), settings.data.holder());
-            return Err(Failure::Unavailable(format!("{root} is in use: {holder} has it open")));
+            return Err(CommandFailure::Unavailable(format!(
+                "{root} is in use: {holder} has it open"
+            )));
         };
         // A killed process leaves its own behind, which would send scripts to the wrong ports.
         settings.data.unpublish();
@@ -105,11 +107,11 @@ impl Up {
             .thread_name("services")
             .enable_all()
             .build()
-            .map_err(Failure::unavailable)?;
+            .map_err(CommandFailure::unavailable)?;
         let ended = runtime.block_on(run(&settings));
         drop(runtime);
         drop(lock);
-        ended.map(|()| Answer::Good)
+        ended.map(|()| CommandOutcome::Good)
     }
 }
 
@@ -124,10 +126,10 @@ fn warn_of_readers(data: &DataDir) {
 
 /// Binds, opens, serves until a signal or a failure, drains, closes. The engines are closed
 /// whatever happened before.
-async fn run(settings: &Settings) -> Result<(), Failure> {
-    let shutdown = service::shutdown::signals().map_err(Failure::unavailable)?;
+async fn run(settings: &Settings) -> Result<(), CommandFailure> {
+    let shutdown = service::shutdown::signals().map_err(CommandFailure::unavailable)?;
     let listeners = Listeners::bind(settings)?;
-    let metrics = telemetry::install_metrics().map_err(Failure::unavailable)?;
+    let metrics = telemetry::install_metrics().map_err(CommandFailure::unavailable)?;
     let health = Health::new();
     // The services say how they are only once they run, and reading back a log and tables takes its
     // time.
@@ -155,20 +157,20 @@ async fn serve(
     engines: &Engines,
     (health, opening): (&Health, Component),
     shutdown: &CancellationToken,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     settings.data.publish(addresses)?;
     let services = Services::start(settings, ports, addresses, engines, health)?;
     opening.ready();
     match announce(settings, addresses) {
         // Nobody reads; the services are wanted all the same.
-        Ok(()) | Err(Failure::OutputClosed) => {}
+        Ok(()) | Err(CommandFailure::OutputClosed) => {}
         Err(failure) => warn!(%failure, "the addresses are in addresses.json only"),
     }
     services.run(shutdown, engines, health).await
 }
 
 /// Says to people where everything is.
-fn announce(settings: &Settings, addresses: &Addresses) -> Result<(), Failure> {
+fn announce(settings: &Settings, addresses: &Addresses) -> Result<(), CommandFailure> {
     let mut out = Output::stdout();
     let data = settings.data.root().display();
     let rows = [

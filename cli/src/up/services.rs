@@ -25,7 +25,7 @@ use super::entries::StoredEntries;
 use super::front;
 use super::one_address::OneAddress;
 use crate::data_dir::Addresses;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::settings::Settings;
 
 /// Jobs that may wait for the gateway's CPU threads: each holds a body that admission has counted
@@ -58,8 +58,8 @@ impl Listeners {
     ///
     /// # Errors
     /// A port can't be bound.
-    pub fn bind(settings: &Settings) -> Result<Self, Failure> {
-        let bind = |key, address| http_server::listen::bind(key, address).map_err(Failure::unavailable);
+    pub fn bind(settings: &Settings) -> Result<Self, CommandFailure> {
+        let bind = |key, address| http_server::listen::bind(key, address).map_err(CommandFailure::unavailable);
         let shared = settings.gateway.listen;
         // Port 0 is another one each time.
         let is_own = |address: &SocketAddr| *address != shared || shared.port() == 0;
@@ -81,12 +81,12 @@ impl Listeners {
     ///
     /// # Errors
     /// The system doesn't say.
-    pub fn addresses(&self) -> Result<Addresses, Failure> {
+    pub fn addresses(&self) -> Result<Addresses, CommandFailure> {
         let url = |listener: &TcpListener| {
             listener
                 .local_addr()
                 .map(|address| format!("http://{address}"))
-                .map_err(Failure::unavailable)
+                .map_err(CommandFailure::unavailable)
         };
         let ServicePorts {
             gateway,
@@ -112,7 +112,7 @@ impl Listeners {
 /// A running service.
 struct Running {
     name: &'static str,
-    task: JoinHandle<Result<(), Failure>>,
+    task: JoinHandle<Result<(), CommandFailure>>,
     stop: CancellationToken,
 }
 
@@ -128,26 +128,26 @@ impl Running {
     }
 
     /// Asks it to stop, and waits; each service bounds its own drain.
-    async fn finish(self) -> Result<(), Failure> {
+    async fn finish(self) -> Result<(), CommandFailure> {
         self.stop.cancel();
         self.task
             .await
-            .map_err(|e| Failure::Unavailable(format!("the {} failed: {e}", self.name)))?
+            .map_err(|e| CommandFailure::Unavailable(format!("the {} failed: {e}", self.name)))?
     }
 }
 
 /// Service that runs until its token is cancelled.
 trait AsyncService {
     /// Runs it.
-    fn run(self, stop: CancellationToken) -> impl Future<Output = Result<(), Failure>> + Send + 'static;
+    fn run(self, stop: CancellationToken) -> impl Future<Output = Result<(), CommandFailure>> + Send + 'static;
 }
 
 impl<F, T> AsyncService for F
 where
     F: FnOnce(CancellationToken) -> T,
-    T: Future<Output = Result<(), Failure>> + Send + 'static,
+    T: Future<Output = Result<(), CommandFailure>> + Send + 'static,
 {
-    fn run(self, stop: CancellationToken) -> impl Future<Output = Result<(), Failure>> + Send + 'static {
+    fn run(self, stop: CancellationToken) -> impl Future<Output = Result<(), CommandFailure>> + Send + 'static {
         self(stop)
     }
 }
@@ -178,10 +178,10 @@ impl Services {
         addresses: &Addresses,
         engines: &Engines,
         health: &Health,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, CommandFailure> {
         // Pools of the one kind of bridge: a block of the verifier's must not keep a request
         // waiting.
-        let pool = |name, queue_max| CpuPool::new(name, 0, queue_max).map_err(Failure::unavailable);
+        let pool = |name, queue_max| CpuPool::new(name, 0, queue_max).map_err(CommandFailure::unavailable);
         let gateway_cpu = pool("gateway", GATEWAY_QUEUE_MAX)?;
         let registry_stop = CancellationToken::new();
         let policy = settings.policy.policy();
@@ -225,13 +225,14 @@ impl Services {
             quotas: settings.quotas.clone(),
             health: health.clone(),
         };
-        let outbound = outbound::Client::new(&settings.outbound).map_err(Failure::input)?;
-        let authority = Authority::new(&settings.auth, settings.data.root(), &outbound).map_err(Failure::input)?;
+        let outbound = outbound::OutboundClient::new(&settings.outbound).map_err(CommandFailure::input)?;
+        let authority =
+            Authority::new(&settings.auth, settings.data.root(), &outbound).map_err(CommandFailure::input)?;
         let publisher_deps = publisher_api::Deps {
             authority: Arc::new(authority),
             outbound,
             smtp: settings.smtp.clone(),
-            cpu: CpuPool::new("publisher", 1, PUBLISHER_QUEUE_MAX).map_err(Failure::unavailable)?,
+            cpu: CpuPool::new("publisher", 1, PUBLISHER_QUEUE_MAX).map_err(CommandFailure::unavailable)?,
             accounts: engines.accounts.clone(),
             warehouse: engines.warehouse.clone(),
             limiter: Arc::clone(&engines.limiter),
@@ -244,7 +245,7 @@ impl Services {
         let analytics_config = settings.analytics.clone();
         let acknowledgement_keys =
             AcknowledgementKeys::open(&settings.gateway.acknowledgement_keys, settings.data.root())
-                .map_err(Failure::input)?;
+                .map_err(CommandFailure::input)?;
         let gateway_deps = gateway::Deps {
             limits: settings.limits.clone(),
             log: blocking(|| engines.log.writer())?,
@@ -287,7 +288,7 @@ impl Services {
                 Ok(())
             }),
             None => {
-                let local = gateway_port.local_addr().map_err(Failure::unavailable)?;
+                let local = gateway_port.local_addr().map_err(CommandFailure::unavailable)?;
                 let (router, mut work) =
                     publisher_api::start(publisher_config, publisher_deps, local, &neighbours_stop);
                 neighbours.push((&publisher_api::PREFIXES, router));
@@ -310,19 +311,19 @@ impl Services {
                 match ended.await {
                     // Nothing that was cut off had been acknowledged.
                     Err(late @ gateway::GatewayError::DrainTimeout { .. }) => warn!(%late, "the gateway's drain"),
-                    other => other.map_err(Failure::unavailable)?,
+                    other => other.map_err(CommandFailure::unavailable)?,
                 }
                 Ok(())
             }),
             verifier: Running::start("verifier", |stop| async move {
                 verifier::run(verifier_config, verifier_deps, stop)
                     .await
-                    .map_err(Failure::unavailable)
+                    .map_err(CommandFailure::unavailable)
             }),
             writer: Running::start("writer", |stop| async move {
                 writer::run(writer_config, writer_deps, stop)
                     .await
-                    .map_err(Failure::unavailable)
+                    .map_err(CommandFailure::unavailable)
             }),
             analytics,
             publisher,
@@ -343,7 +344,7 @@ impl Services {
         shutdown: &CancellationToken,
         engines: &Engines,
         health: &Health,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CommandFailure> {
         let ended = tokio::select! {
             () = shutdown.cancelled() => None,
             ended = &mut self.gateway.task => Some((self.gateway.name, ended)),
@@ -360,7 +361,7 @@ impl Services {
                 Err(panicked) => panicked.to_string(),
             };
             error!(service = name, reason, "a service ended; draining the others");
-            (name, Failure::Unavailable(format!("the {name} ended: {reason}")))
+            (name, CommandFailure::Unavailable(format!("the {name} ended: {reason}")))
         });
         let (gone, failure) = failure.unzip();
 
@@ -431,8 +432,8 @@ async fn writer_lag(engines: &Engines) -> Result<u64, InspectError> {
 }
 
 /// Asks the log for what waits for the disk or the brokers.
-fn blocking<T>(ask: impl FnOnce() -> Result<T, LogOpenError>) -> Result<T, Failure> {
-    tokio::task::block_in_place(ask).map_err(Failure::unavailable)
+fn blocking<T>(ask: impl FnOnce() -> Result<T, LogOpenError>) -> Result<T, CommandFailure> {
+    tokio::task::block_in_place(ask).map_err(CommandFailure::unavailable)
 }
 
 /// Offsets between the group's commit and `end_offset`.

@@ -6,9 +6,9 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use usage::{Mismatch, RebuildRequest, Usage};
 use uuid::Uuid;
-use warehouse::Scope;
+use warehouse::QueryScope;
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::inspection::Inspection;
 
 /// The longest wait for the writer.
@@ -33,12 +33,12 @@ pub async fn check(
     usage: &Usage,
     (from_ms, to_ms): (i64, i64),
     progress: impl Fn(u64, u64),
-) -> Result<(u64, Vec<Mismatch>), Failure> {
-    let days = usage.days(from_ms, to_ms).await.map_err(Failure::unavailable)?;
+) -> Result<(u64, Vec<Mismatch>), CommandFailure> {
+    let days = usage.days(from_ms, to_ms).await.map_err(CommandFailure::unavailable)?;
     let mut mismatches = Vec::new();
     for (checked, &day) in (0..).zip(&days) {
         progress(checked, days.len() as u64);
-        mismatches.extend(usage.check_day(day).await.map_err(Failure::unavailable)?);
+        mismatches.extend(usage.check_day(day).await.map_err(CommandFailure::unavailable)?);
     }
     mismatches.sort();
     Ok((days.len() as u64, mismatches))
@@ -48,7 +48,7 @@ pub async fn check(
 ///
 /// # Errors
 /// The warehouse is unavailable.
-pub async fn rebuild(inspection: &Inspection, scope: &Scope, before_ms: i64) -> Result<Rebuild, Failure> {
+pub async fn rebuild(inspection: &Inspection, scope: &QueryScope, before_ms: i64) -> Result<Rebuild, CommandFailure> {
     let usage = Usage::new(inspection.warehouse.clone());
     if !inspection.live {
         let request = RebuildRequest {
@@ -57,12 +57,12 @@ pub async fn rebuild(inspection: &Inspection, scope: &Scope, before_ms: i64) -> 
             before_ms,
         };
         let executed = usage.execute_rebuild(&request, None).await;
-        return executed.map(|_| Rebuild::Done).map_err(Failure::unavailable);
+        return executed.map(|_| Rebuild::Done).map_err(CommandFailure::unavailable);
     }
     let requested = usage.request_rebuild(scope, before_ms).await;
-    let id = requested.map_err(Failure::unavailable)?;
+    let id = requested.map_err(CommandFailure::unavailable)?;
     let deadline = Instant::now() + WAIT_MAX;
-    while !usage.is_rebuilt(id).await.map_err(Failure::unavailable)? {
+    while !usage.is_rebuilt(id).await.map_err(CommandFailure::unavailable)? {
         if Instant::now() >= deadline {
             return Ok(Rebuild::Pending);
         }

@@ -268,7 +268,7 @@ impl NewOwner<'_> {
             .bind(self.token_hash.map(|_| now_ms.saturating_add(WEEK_MS)));
         store.execute(&mut **transaction).await?;
         store_ancestors(transaction, self.domain).await?;
-        increment(transaction, registry::Subject::Operators).await?;
+        increment(transaction, registry::RegistrySection::Operators).await?;
         end_all(transaction, self.domain, None, now_ms).await?;
         note_action(transaction, self.account_id, actor, "domain.receive", domain, now_ms).await?;
         tell(transaction, &id, self.account_id, MailKind::Won, domain, now_ms).await?;

@@ -21,26 +21,26 @@ const WAL_PAUSE: Duration = Duration::from_millis(50);
 
 /// Database engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Engine {
+pub(crate) enum DatabaseEngine {
     Sqlite,
     Postgres,
 }
 
-impl Engine {
+impl DatabaseEngine {
     /// Begin of a transaction that will write. SQLite's default takes the write lock at the first
     /// write and then fails at once if another writer came between, so it is taken at the
     /// beginning.
     pub(crate) fn begin(self) -> &'static str {
         match self {
-            Engine::Sqlite => "BEGIN IMMEDIATE",
-            Engine::Postgres => "BEGIN",
+            DatabaseEngine::Sqlite => "BEGIN IMMEDIATE",
+            DatabaseEngine::Postgres => "BEGIN",
         }
     }
 }
 
 /// An opened store: its pool, and the engine that it was made for.
 pub(crate) struct Opened {
-    pub(crate) engine: Engine,
+    pub(crate) engine: DatabaseEngine,
     pub(crate) pool: AnyPool,
     /// For connections beside the pool, which say at once why they fail; the pool's only that it
     /// waited.
@@ -60,7 +60,7 @@ pub(crate) async fn connect(config: &AccountsConfig, data: &Path) -> Result<Open
             .connect_lazy(url)
             .map_err(|error| AccountsError::Open(error.to_string()))?;
         return Ok(Opened {
-            engine: Engine::Postgres,
+            engine: DatabaseEngine::Postgres,
             pool,
             url: url.to_owned(),
         });
@@ -96,7 +96,7 @@ pub(crate) async fn connect(config: &AccountsConfig, data: &Path) -> Result<Open
         .await
         .map_err(|error| AccountsError::Open(format!("{shown}: {error}")))?;
     Ok(Opened {
-        engine: Engine::Sqlite,
+        engine: DatabaseEngine::Sqlite,
         pool,
         url,
     })

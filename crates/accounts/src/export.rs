@@ -46,7 +46,7 @@ enum ColumnKind {
 
 /// A value of a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Cell {
+pub enum ExportValue {
     /// No value.
     Absent,
     /// A text.
@@ -67,7 +67,7 @@ pub struct ExportedRow {
     /// To continue behind it.
     pub place: Cursor,
     /// A cell for each of the collection's columns.
-    pub cells: Vec<Cell>,
+    pub cells: Vec<ExportValue>,
 }
 
 const fn text(name: &'static str, sql: &'static str) -> Column {
@@ -361,7 +361,7 @@ fn exported(row: &AnyRow, columns: &[Column]) -> Result<ExportedRow, AccountsErr
         created_at_ms: row.try_get(0)?,
         id: row.try_get(1)?,
     };
-    let cells: Result<Vec<Cell>, AccountsError> = columns
+    let cells: Result<Vec<ExportValue>, AccountsError> = columns
         .iter()
         .enumerate()
         .map(|(number, column)| cell(row, number + 2, column.kind))
@@ -369,21 +369,23 @@ fn exported(row: &AnyRow, columns: &[Column]) -> Result<ExportedRow, AccountsErr
     Ok(ExportedRow { place, cells: cells? })
 }
 
-fn cell(row: &AnyRow, at: usize, kind: ColumnKind) -> Result<Cell, AccountsError> {
+fn cell(row: &AnyRow, at: usize, kind: ColumnKind) -> Result<ExportValue, AccountsError> {
     let cell = match kind {
-        ColumnKind::Text => row.try_get::<Option<String>, _>(at)?.map(Cell::Text),
-        ColumnKind::Instant => row.try_get::<Option<i64>, _>(at)?.map(Cell::Instant),
-        ColumnKind::Number => row.try_get::<Option<i64>, _>(at)?.map(Cell::Number),
-        ColumnKind::Flag => row.try_get::<Option<i64>, _>(at)?.map(|flag| Cell::Flag(flag != 0)),
+        ColumnKind::Text => row.try_get::<Option<String>, _>(at)?.map(ExportValue::Text),
+        ColumnKind::Instant => row.try_get::<Option<i64>, _>(at)?.map(ExportValue::Instant),
+        ColumnKind::Number => row.try_get::<Option<i64>, _>(at)?.map(ExportValue::Number),
+        ColumnKind::Flag => row
+            .try_get::<Option<i64>, _>(at)?
+            .map(|flag| ExportValue::Flag(flag != 0)),
         ColumnKind::Words => row.try_get::<Option<String>, _>(at)?.map(|words| {
             let words = words.split(',').filter(|word| !word.is_empty());
-            Cell::List(words.map(str::to_owned).collect())
+            ExportValue::List(words.map(str::to_owned).collect())
         }),
         ColumnKind::List => row
             .try_get::<Option<String>, _>(at)?
-            .map(|list| serde_json::from_str(&list).map(Cell::List))
+            .map(|list| serde_json::from_str(&list).map(ExportValue::List))
             .transpose()
             .map_err(|error| AccountsError::Store(format!("a list can't be read: {error}")))?,
     };
-    Ok(cell.unwrap_or(Cell::Absent))
+    Ok(cell.unwrap_or(ExportValue::Absent))
 }

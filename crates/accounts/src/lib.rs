@@ -89,7 +89,7 @@ pub use erasure::{
 };
 pub use error::AccountsError;
 pub use expiry::{Expiries, WARNING_MS};
-pub use export::{COLLECTIONS, Cell, Collection, Column, ExportedRow};
+pub use export::{COLLECTIONS, Collection, Column, ExportValue, ExportedRow};
 pub use key::{IssuedKey, KEYS_LISTED_MAX, KeyInfo, KeyWish, Revocation};
 pub use lifetime::{Lifetime, LifetimeError, Overlap, OverlapError, URGENT_MS};
 pub use limits::{CHALLENGES_MAX, DOMAINS_MAX, KEY_DOMAINS_MAX, KEYS_PER_CLIENT_MAX};

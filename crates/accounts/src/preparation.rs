@@ -8,7 +8,7 @@ use sqlx::{AnyConnection, Connection};
 use tokio::sync::Mutex;
 
 use crate::AccountsError;
-use crate::engine::Engine;
+use crate::engine::DatabaseEngine;
 use crate::schema;
 
 /// Between two tries. Questions in between fail at once with what the last one met.
@@ -16,7 +16,7 @@ const RETRY_EVERY: Duration = Duration::from_secs(1);
 
 /// Whether the tables are of this version yet.
 pub(crate) struct Preparation {
-    engine: Engine,
+    engine: DatabaseEngine,
     url: String,
     done: AtomicBool,
     last: Mutex<Option<FailedAttempt>>,
@@ -29,7 +29,7 @@ struct FailedAttempt {
 }
 
 impl Preparation {
-    pub(crate) fn new(engine: Engine, url: String) -> Self {
+    pub(crate) fn new(engine: DatabaseEngine, url: String) -> Self {
         Self {
             engine,
             url,

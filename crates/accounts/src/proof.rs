@@ -136,7 +136,7 @@ impl Accounts {
                 WHERE domain = $1 AND suspended_expires_at_ms IS NOT NULL";
             let restore = sqlx::query(restore).bind(proof.domain.as_str());
             if restore.execute(&mut *transaction).await?.rows_affected() > 0 {
-                increment(&mut transaction, registry::Subject::Operators).await?;
+                increment(&mut transaction, registry::RegistrySection::Operators).await?;
                 let change = proof.change(actor, "domain.restore", "", now_ms);
                 trail::note(&mut transaction, &change).await?;
             }
@@ -177,7 +177,7 @@ impl Accounts {
                 .bind(SUSPENDED_AFTER);
             let suspended = suspend.execute(&mut *transaction).await?.rows_affected() > 0;
             if suspended {
-                increment(&mut transaction, registry::Subject::Operators).await?;
+                increment(&mut transaction, registry::RegistrySection::Operators).await?;
                 let problem: String = problem.chars().take(PROBLEM_CHARS_MAX).collect();
                 let change = proof.change("service", "domain.suspend", &problem, now_ms);
                 trail::note(&mut transaction, &change).await?;

@@ -11,7 +11,7 @@ use crate::domain_rows::{held_domains, new_verification_id, store_ancestors};
 use crate::key::{self, KeyWish};
 use crate::lifetime::YEAR_MS;
 use crate::limits::DOMAINS_MAX;
-use crate::registry::{Subject, increment};
+use crate::registry::{RegistrySection, increment};
 use crate::{Accounts, AccountsError, Domain, IssuedKey, Scope, Tier};
 
 /// Method of a domain whose key the operator made on the machine itself.
@@ -162,7 +162,7 @@ async fn claim(
             .bind(new_verification_id());
         if insert.execute(&mut **transaction).await?.rows_affected() > 0 {
             store_ancestors(transaction, domain).await?;
-            increment(transaction, Subject::Operators).await?;
+            increment(transaction, RegistrySection::Operators).await?;
         }
         let question = sqlx::query_scalar("SELECT account_id FROM domains WHERE domain = $1").bind(domain.as_str());
         let owner: String = question.fetch_one(&mut **transaction).await?;

@@ -20,7 +20,7 @@ pub use key_status::KeyStatus;
 pub(crate) use key_status::padded;
 pub use operators::OperatorPeriod;
 pub use versions::RegistryVersions;
-pub(crate) use versions::{Subject, increment};
+pub(crate) use versions::{RegistrySection, increment};
 
 /// Placeholders `($first), ...` in groups of `width`, for statements of a fixed length, so that
 /// the database prepares one such statement.

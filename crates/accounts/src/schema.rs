@@ -6,7 +6,7 @@ use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
 use sqlx::{AnyConnection, Connection, SqlSafeStr};
 
 use crate::AccountsError;
-use crate::engine::Engine;
+use crate::engine::DatabaseEngine;
 
 /// Every file of `migrations/`. `sqlx::migrate!` would find them by itself, but its macros compile
 /// sqlx, SQLite and TLS a second time, for the compiler's own use.
@@ -20,10 +20,10 @@ static MIGRATOR: LazyLock<Migrator> = LazyLock::new(|| {
 });
 
 /// Brings the tables to this program's version. Several processes may do so at one time.
-pub(crate) async fn migrate(engine: Engine, connection: &mut AnyConnection) -> Result<(), AccountsError> {
+pub(crate) async fn migrate(engine: DatabaseEngine, connection: &mut AnyConnection) -> Result<(), AccountsError> {
     match engine {
         // SQLite has no lock for the migrator: the write lock of a transaction serves as one.
-        Engine::Sqlite => {
+        DatabaseEngine::Sqlite => {
             let mut transaction = connection.begin_with(engine.begin()).await?;
             MIGRATOR
                 .run_direct(None, &mut *transaction, false)
@@ -31,7 +31,7 @@ pub(crate) async fn migrate(engine: Engine, connection: &mut AnyConnection) -> R
                 .map_err(refused)?;
             transaction.commit().await?;
         }
-        Engine::Postgres => MIGRATOR.run_direct(None, connection, false).await.map_err(refused)?,
+        DatabaseEngine::Postgres => MIGRATOR.run_direct(None, connection, false).await.map_err(refused)?,
     }
     Ok(())
 }

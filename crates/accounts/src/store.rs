@@ -10,11 +10,11 @@ use sqlx::{Any, AnyPool, Transaction};
 
 use crate::checked_key::CheckedKey;
 use crate::config::KeysMax;
-use crate::engine::{self, Engine, Opened};
+use crate::engine::{self, DatabaseEngine, Opened};
 use crate::preparation::Preparation;
 use crate::{AccountsConfig, AccountsError};
 
-type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
+type StoreClock = Arc<dyn Fn() -> i64 + Send + Sync>;
 
 /// A query that takes so long is logged.
 const SLOW: Duration = Duration::from_secs(1);
@@ -26,10 +26,10 @@ pub struct Accounts {
     pub(crate) cache: Arc<Cache<String, Arc<CheckedKey>>>,
     pub(crate) cache_ms_max: i64,
     pub(crate) keys_max: KeysMax,
-    engine: Engine,
+    engine: DatabaseEngine,
     preparation: Arc<Preparation>,
     wait_ms_max: u64,
-    clock: Clock,
+    clock: StoreClock,
 }
 
 impl Accounts {
@@ -77,7 +77,7 @@ impl Accounts {
         };
         match (accounts.timed("migrate", async { Ok(()) }).await, engine) {
             (Ok(()), _) => Ok(accounts),
-            (Err(error), Engine::Postgres) if !matches!(error, AccountsError::Schema(_)) => {
+            (Err(error), DatabaseEngine::Postgres) if !matches!(error, AccountsError::Schema(_)) => {
                 tracing::warn!(%error, "the account store isn't there yet; going on without it");
                 Ok(accounts)
             }
@@ -98,8 +98,8 @@ impl Accounts {
     #[must_use]
     pub fn engine(&self) -> &'static str {
         match self.engine {
-            Engine::Sqlite => "sqlite",
-            Engine::Postgres => "postgres",
+            DatabaseEngine::Sqlite => "sqlite",
+            DatabaseEngine::Postgres => "postgres",
         }
     }
 

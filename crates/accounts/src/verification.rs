@@ -195,7 +195,7 @@ impl Accounts {
                     return Ok(false);
                 }
                 end_challenges(&mut transaction, account_id, domain).await?;
-                increment(&mut transaction, registry::Subject::Operators).await?;
+                increment(&mut transaction, registry::RegistrySection::Operators).await?;
                 let change = TrailChange {
                     account_id,
                     actor,
@@ -271,7 +271,7 @@ async fn meet(
         return Ok(Err(VerifyError::TooManyDomains));
     }
     store_ancestors(transaction, domain).await?;
-    increment(transaction, registry::Subject::Operators).await?;
+    increment(transaction, registry::RegistrySection::Operators).await?;
     end_challenges(transaction, account_id, domain).await?;
     let kept_by = owner.as_deref().filter(|owner| *owner == account_id);
     claim::end_all(transaction, domain, kept_by, new.verified_at_ms).await?;

@@ -59,7 +59,7 @@ impl SourceRange {
 
 /// Receipts of a block or of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts {
+pub struct ReceiptCounts {
     /// All receipts.
     pub received: u64,
     /// Valid receipts.
@@ -90,9 +90,9 @@ pub struct Header {
     /// Instant before which everything acknowledged in this partition is before `source.end`.
     pub complete_through_ms: i64,
     /// Receipts of the whole block, over all shards.
-    pub block: Counts,
+    pub block: ReceiptCounts,
     /// Rows of this record. [`Rows::encode`](crate::Rows::encode) counts them.
-    pub shard_counts: Counts,
+    pub shard_counts: ReceiptCounts,
     /// Name of the process that judged the block. At most [`VERIFIER_BYTES_MAX`] bytes.
     pub verifier: String,
 }
@@ -110,8 +110,8 @@ impl Default for Header {
             shard_map: 0,
             first_appended_at_ms: 0,
             complete_through_ms: 0,
-            block: Counts::default(),
-            shard_counts: Counts::default(),
+            block: ReceiptCounts::default(),
+            shard_counts: ReceiptCounts::default(),
             verifier: String::new(),
         }
     }

@@ -20,7 +20,7 @@ mod stream;
 
 pub use block::Block;
 pub use columns::{AcceptedRow, COLUMN_NAMES, Columns, NOT_KEPT, RejectedRow, schema};
-pub use header::{Counts, Header, SourceIndex, SourceRange, VERIFIER_BYTES_MAX, VERSION};
+pub use header::{Header, ReceiptCounts, SourceIndex, SourceRange, VERIFIER_BYTES_MAX, VERSION};
 pub use rows::Rows;
 pub use stream::encode_stream;
 

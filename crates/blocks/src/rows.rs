@@ -7,7 +7,7 @@ use arrow_schema::{Metadata, Schema, SchemaRef};
 use bytes::Bytes;
 
 use crate::columns::Builders;
-use crate::{AcceptedRow, BlockError, Counts, Header, RejectedRow, encode_stream, schema};
+use crate::{AcceptedRow, BlockError, Header, ReceiptCounts, RejectedRow, encode_stream, schema};
 
 /// Rows of a record that is being made. Accepted and rejected rows may be pushed in any order.
 #[derive(Default)]
@@ -65,7 +65,7 @@ impl Rows {
     /// receipt, or a column has more than 2 GiB.
     pub fn encode(self, mut header: Header) -> Result<Bytes, BlockError> {
         let (accepted, rejected) = (self.accepted() as u64, self.rejected());
-        header.shard_counts = Counts {
+        header.shard_counts = ReceiptCounts {
             received: accepted + rejected,
             accepted,
             rejected,

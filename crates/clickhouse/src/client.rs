@@ -1,4 +1,4 @@
-//! [`Client`]: statements and inserts over ClickHouse's HTTP protocol.
+//! [`ClickHouseClient`]: statements and inserts over ClickHouse's HTTP protocol.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ pub const SERVER_SETTINGS: [&str; 13] = [
 
 /// A client of one ClickHouse. Cheap to clone; clones share connections.
 #[derive(Debug, Clone)]
-pub struct Client {
+pub struct ClickHouseClient {
     client: clickhouse::Client,
     places: Arc<Semaphore>,
     is_server: bool,
@@ -84,7 +84,7 @@ pub struct Damage {
 
 /// A statement with its bound parameters: user input only ever comes in through
 /// [`with`](Self::with).
-pub struct Call {
+pub struct SqlStatement {
     sql: String,
     params: Vec<Param>,
     settings: Vec<(&'static str, Cow<'static, str>)>,
@@ -93,7 +93,7 @@ pub struct Call {
 
 type Param = Box<dyn FnOnce(Query) -> Query + Send>;
 
-impl Call {
+impl SqlStatement {
     /// SQL of ours, with `{name:Type}` where parameters go.
     pub fn new(sql: impl Into<String>) -> Self {
         Self {
@@ -131,7 +131,7 @@ impl Call {
     }
 }
 
-impl Client {
+impl ClickHouseClient {
     /// Makes a client of `config.database`. Connects to nothing yet: an unreachable ClickHouse
     /// shows at the first call. [`Self::damage`] keeps damage whose message `keeps_damage` accepts.
     ///
@@ -225,7 +225,10 @@ impl Client {
     /// # Errors
     /// [`WarehouseError`].
     pub async fn ping(&self) -> Result<(), WarehouseError> {
-        self.outside().one::<u8>("ping", Call::new("SELECT 1")).await.map(drop)
+        self.outside()
+            .one::<u8>("ping", SqlStatement::new("SELECT 1"))
+            .await
+            .map(drop)
     }
 
     async fn place(&self) -> Result<SemaphorePermit<'_>, WarehouseError> {
@@ -238,7 +241,11 @@ impl Client {
     ///
     /// # Errors
     /// [`WarehouseError`].
-    pub async fn rows<T: RowOwned + RowRead>(&self, name: &'static str, call: Call) -> Result<Vec<T>, WarehouseError> {
+    pub async fn rows<T: RowOwned + RowRead>(
+        &self,
+        name: &'static str,
+        call: SqlStatement,
+    ) -> Result<Vec<T>, WarehouseError> {
         let (query, wait_max) = self.query(call);
         self.timed(name, wait_max, async move { Ok(query.fetch_all::<T>().await?) })
             .await
@@ -248,7 +255,11 @@ impl Client {
     ///
     /// # Errors
     /// [`WarehouseError`].
-    pub async fn one<T: RowOwned + RowRead>(&self, name: &'static str, call: Call) -> Result<T, WarehouseError> {
+    pub async fn one<T: RowOwned + RowRead>(
+        &self,
+        name: &'static str,
+        call: SqlStatement,
+    ) -> Result<T, WarehouseError> {
         let (query, wait_max) = self.query(call);
         self.timed(name, wait_max, async move { Ok(query.fetch_one::<T>().await?) })
             .await
@@ -258,7 +269,7 @@ impl Client {
     ///
     /// # Errors
     /// [`WarehouseError`].
-    pub async fn execute(&self, name: &'static str, call: Call) -> Result<(), WarehouseError> {
+    pub async fn execute(&self, name: &'static str, call: SqlStatement) -> Result<(), WarehouseError> {
         let (query, wait_max) = self.query(call);
         self.timed(name, wait_max, async move { Ok(query.execute().await?) })
             .await
@@ -312,7 +323,7 @@ impl Client {
         Ok(())
     }
 
-    fn query(&self, call: Call) -> (Query, Duration) {
+    fn query(&self, call: SqlStatement) -> (Query, Duration) {
         let wait_max = if call.slow { SLOW_WAIT_MAX } else { self.query_wait_max };
         let query = call
             .params

@@ -1,7 +1,7 @@
 //! ClickHouse: a client over its HTTP protocol, and the embedded engine behind the same protocol.
 //!
 //! - [`config`]: the `[warehouse]` section
-//! - [`client`]: [`Client`]: statements and inserts
+//! - [`client`]: [`ClickHouseClient`]: statements and inserts
 //! - [`connector`]: the stream below HTTP, a Unix socket or TCP; `tls`: how a server is spoken to
 //! - [`error`]: errors, and what helps against a failed insert
 //! - [`engine`]: libchdb in this process, behind `endpoint`, which speaks ClickHouse's HTTP
@@ -27,7 +27,7 @@ mod statements;
 mod threads;
 mod tls;
 
-pub use client::{Call, Client, Damage, INSERT_SETTINGS, SERVER_SETTINGS};
+pub use client::{ClickHouseClient, Damage, INSERT_SETTINGS, SERVER_SETTINGS, SqlStatement};
 pub use config::{Password, WarehouseConfig};
 pub use connector::Target;
 pub use engine::Engine;

@@ -9,7 +9,7 @@ pub const LIST_CURSOR_BYTES_MAX: usize = 512;
 
 /// A receipt's position in a list of receipts, newest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ReceiptPosition {
+pub struct ReceiptListPosition {
     /// `timestamp`, milliseconds since the Unix epoch.
     pub timestamp_ms: i64,
     /// `receiptId`.
@@ -18,7 +18,7 @@ pub struct ReceiptPosition {
     pub payload_hash: [u8; 32],
 }
 
-impl ReceiptPosition {
+impl ReceiptListPosition {
     /// Formats the position.
     #[must_use]
     pub fn to_text(&self) -> String {
@@ -74,18 +74,18 @@ mod tests {
 
     #[test]
     fn positions_are_parsed_as_they_were_formatted() {
-        let receipt = ReceiptPosition {
+        let receipt = ReceiptListPosition {
             timestamp_ms: 1_800_000_000_000,
             receipt_id: Uuid::from_u128(2),
             payload_hash: [7; 32],
         };
-        assert_eq!(ReceiptPosition::parse(&receipt.to_text()), Some(receipt));
+        assert_eq!(ReceiptListPosition::parse(&receipt.to_text()), Some(receipt));
         let rejection = RejectionPosition {
             received_at_ms: -1,
             position: u128::MAX,
         };
         assert_eq!(RejectionPosition::parse(&rejection.to_text()), Some(rejection));
-        assert_eq!(ReceiptPosition::parse(&rejection.to_text()), None);
+        assert_eq!(ReceiptListPosition::parse(&rejection.to_text()), None);
     }
 
     #[test]
@@ -101,7 +101,7 @@ mod tests {
             json::to_text(&json!([1, "-1"])),
             json::to_text(&json!([1, 1])),
         ] {
-            assert_eq!(ReceiptPosition::parse(&text), None, "{text}");
+            assert_eq!(ReceiptListPosition::parse(&text), None, "{text}");
             assert_eq!(RejectionPosition::parse(&text), None, "{text}");
         }
     }
@@ -113,8 +113,8 @@ mod tests {
             members in "\\[-?[0-9]{1,19},\"[-0-9a-f]{36}\",\"[0-9a-f]{62,66}\"\\]",
         ) {
             for text in [text, base64::Engine::encode(&base64::engine::general_purpose::URL_SAFE_NO_PAD, members)] {
-                if let Some(position) = ReceiptPosition::parse(&text) {
-                    prop_assert_eq!(ReceiptPosition::parse(&position.to_text()), Some(position));
+                if let Some(position) = ReceiptListPosition::parse(&text) {
+                    prop_assert_eq!(ReceiptListPosition::parse(&position.to_text()), Some(position));
                 }
             }
         }

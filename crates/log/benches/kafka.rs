@@ -27,7 +27,7 @@ use rdkafka::{
     config::FromClientConfigAndContext,
     producer::{BaseRecord, DeliveryResult, Producer, ProducerContext, ThreadedProducer},
 };
-use receipt_log::{KafkaConfig, KafkaLog, LogWriter, Record, RecordKind, kafka_config::Compression};
+use receipt_log::{KafkaConfig, KafkaLog, LogWriter, Record, RecordKind, kafka_config::KafkaCompression};
 use test_engines::Kafka;
 
 const RECEIPT_BYTES: usize = 1200;
@@ -73,7 +73,7 @@ fn body(receipts: usize) -> Bytes {
     text.into()
 }
 
-fn config(kafka: &Kafka, compression: Compression) -> KafkaConfig {
+fn config(kafka: &Kafka, compression: KafkaCompression) -> KafkaConfig {
     KafkaConfig {
         brokers: kafka.bootstrap().to_owned(),
         topic: format!("bench-{}", compression as u8),
@@ -140,7 +140,7 @@ fn reference(config: &KafkaConfig) -> ThreadedProducer<Count> {
         .set("acks", "all")
         .set(
             "compression.type",
-            if config.compression == Compression::None {
+            if config.compression == KafkaCompression::None {
                 "none"
             } else {
                 "lz4"
@@ -187,7 +187,7 @@ fn main() {
         .build()
         .unwrap();
     let kafka = Arc::new(Kafka::start().unwrap());
-    for compression in [Compression::None, Compression::Lz4] {
+    for compression in [KafkaCompression::None, KafkaCompression::Lz4] {
         let config = config(&kafka, compression);
         let log = KafkaLog::open(config.clone()).unwrap();
         let producer = reference(&config);

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, header};
 
 use crate::connection::Deadline;
-use crate::error::{SetupError, Step};
+use crate::error::{RequestStep, SetupError};
 use crate::fetched::Fetched;
 use crate::resources::Resources;
 use crate::session::Session;
@@ -15,11 +15,11 @@ use crate::{Config, Error};
 
 /// Sends requests to the outside. Cheap to clone; clones share the limit on requests in progress.
 #[derive(Clone)]
-pub struct Client {
+pub struct OutboundClient {
     resources: Arc<Resources>,
 }
 
-impl Client {
+impl OutboundClient {
     /// Reads what the system knows of DNS servers and authorities, and warns of each setting that
     /// is only for tests. To be called on a tokio runtime.
     ///
@@ -57,11 +57,11 @@ impl Client {
         self.get_within(url, bytes_max, |_| true).await
     }
 
-    /// [`Client::get`], whose redirects lead only to hosts that `may_follow` allows. A host is a
+    /// [`OutboundClient::get`], whose redirects lead only to hosts that `may_follow` allows. A host is a
     /// lower-case name without a dot at its end, or an address.
     ///
     /// # Errors
-    /// As [`Client::get`]; [`Error::Refused`] for a redirect to another host.
+    /// As [`OutboundClient::get`]; [`Error::Refused`] for a redirect to another host.
     pub async fn get_within(
         &self,
         url: &str,
@@ -104,7 +104,7 @@ impl Client {
             let deadline = Deadline::of(&self.resources.config);
             let _permit = self.resources.permit(name, deadline).await?;
             deadline
-                .all(name, Step::Name, self.resources.resolver.txt(name))
+                .all(name, RequestStep::Name, self.resources.resolver.txt(name))
                 .await?
         };
         let result = query.await;

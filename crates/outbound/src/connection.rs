@@ -17,7 +17,7 @@ use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::error::Step;
+use crate::error::RequestStep;
 use crate::target::RequestTarget;
 use crate::{Config, Error};
 
@@ -48,7 +48,7 @@ impl Deadline {
     pub(crate) async fn within<T>(
         self,
         host: &str,
-        step: Step,
+        step: RequestStep,
         wait: Duration,
         work: impl Future<Output = T>,
     ) -> Result<T, Error> {
@@ -64,12 +64,12 @@ impl Deadline {
         } else {
             timeout_at(self.at, work)
                 .await
-                .map_err(|_| late(Step::Body, self.total_ms))
+                .map_err(|_| late(RequestStep::Body, self.total_ms))
         }
     }
 
     /// `work`, up to the deadline.
-    pub(crate) async fn all<T>(self, host: &str, step: Step, work: impl Future<Output = T>) -> Result<T, Error> {
+    pub(crate) async fn all<T>(self, host: &str, step: RequestStep, work: impl Future<Output = T>) -> Result<T, Error> {
         timeout_at(self.at, work).await.map_err(|_| Error::TimedOut {
             host: host.to_owned(),
             step,
@@ -117,7 +117,10 @@ impl HostConnection {
         let mut last = None;
         for address in addresses.iter().take(ADDRESSES_TRIED_MAX) {
             let dial = dial(target, SocketAddr::new(*address, target.port), tls, config);
-            match deadline.within(&host, Step::Connect, config.connect_wait(), dial).await {
+            match deadline
+                .within(&host, RequestStep::Connect, config.connect_wait(), dial)
+                .await
+            {
                 Ok(Ok(connection)) => return Ok(connection),
                 // The next address may be alive; a wrong certificate is the host's everywhere.
                 Ok(Err(error @ Error::Unreachable { .. })) | Err(error) => last = Some(error),
@@ -157,7 +160,9 @@ impl HostConnection {
                     error: broken(host, error.error(), config),
                 })
         };
-        let response = deadline.within(host, Step::Head, config.head_wait(), sent).await??;
+        let response = deadline
+            .within(host, RequestStep::Head, config.head_wait(), sent)
+            .await??;
         let (head, body) = response.into_parts();
         // We said `Accept-Encoding: identity`; inflating what a stranger sends would need limits of
         // its own.
@@ -168,7 +173,7 @@ impl HostConnection {
             return Err(Error::BadAnswer { host, what }.into());
         }
         let body = deadline
-            .all(host, Step::Body, read(body, host, body_bytes_max))
+            .all(host, RequestStep::Body, read(body, host, body_bytes_max))
             .await??;
         Ok(WholeAnswer {
             status: head.status,

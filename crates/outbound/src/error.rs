@@ -31,7 +31,7 @@ pub enum Error {
         /// The host or name requested.
         host: String,
         /// Step that took too long.
-        step: Step,
+        step: RequestStep,
         /// The time it had.
         wait_ms_max: u64,
     },
@@ -137,7 +137,7 @@ impl fmt::Display for Unresolved {
 
 /// The steps of a request, each with a time of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum RequestStep {
     /// Waiting for one of the places that `requests_max` allows.
     Place,
     /// Resolving the name.
@@ -150,7 +150,7 @@ pub enum Step {
     Body,
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for RequestStep {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
             Self::Place => "waiting for earlier requests",

@@ -30,8 +30,8 @@ mod session;
 mod target;
 mod tls;
 
-pub use client::Client;
+pub use client::OutboundClient;
 pub use config::Config;
-pub use error::{Error, SetupError, Step, Unresolved};
+pub use error::{Error, RequestStep, SetupError, Unresolved};
 pub use fetched::Fetched;
 pub use session::Session;

@@ -17,7 +17,7 @@ use hickory_resolver::proto::rr::{Name, RData, Record};
 use hickory_resolver::{TokioResolver, system_conf};
 use tokio::time::timeout;
 
-use crate::error::{SetupError, Step, Unresolved};
+use crate::error::{RequestStep, SetupError, Unresolved};
 use crate::{Config, Error};
 
 /// Tries after the first, of which a datagram may get lost.
@@ -112,7 +112,7 @@ impl Resolver {
     async fn within<T>(&self, name: &str, question: impl Future<Output = T>) -> Result<T, Error> {
         timeout(self.wait, question).await.map_err(|_| Error::TimedOut {
             host: name.to_owned(),
-            step: Step::Name,
+            step: RequestStep::Name,
             wait_ms_max: self.wait_ms_max,
         })
     }

@@ -6,7 +6,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsConnector;
 
 use crate::connection::Deadline;
-use crate::error::{SetupError, Step};
+use crate::error::{RequestStep, SetupError};
 use crate::resolver::Resolver;
 use crate::{Config, Error, tls};
 
@@ -31,7 +31,7 @@ impl Resources {
     /// Waits for a permit for a request.
     pub(crate) async fn permit(&self, host: &str, deadline: Deadline) -> Result<OwnedSemaphorePermit, Error> {
         let permit = Arc::clone(&self.permits).acquire_owned();
-        let permit = deadline.all(host, Step::Place, permit).await?;
+        let permit = deadline.all(host, RequestStep::Place, permit).await?;
         permit.map_err(|_| Error::Unreachable {
             host: host.to_owned(),
             what: "this process is ending".to_owned(),

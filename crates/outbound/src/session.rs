@@ -9,7 +9,7 @@ use http_body_util::Full;
 
 use crate::Error;
 use crate::connection::{Deadline, HostConnection};
-use crate::error::Step;
+use crate::error::RequestStep;
 use crate::fetched::Fetched;
 use crate::resources::Resources;
 use crate::target::{HostName, RequestTarget};
@@ -108,7 +108,9 @@ impl Session {
             }
             HostName::Name(name) => {
                 let found = self.resources.resolver.addresses(name);
-                deadline.within(name, Step::Name, config.total_wait(), found).await??
+                deadline
+                    .within(name, RequestStep::Name, config.total_wait(), found)
+                    .await??
             }
         };
         self.target.judge(&addresses, config)?;

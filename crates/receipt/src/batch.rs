@@ -12,7 +12,7 @@ use crate::rules::SignatureBytes;
 use crate::scan::{Scanned, Scanner};
 use crate::scratch::Scratch;
 use crate::spki::Spki;
-use crate::tape::{Kind, NO_KEY, NodeId, Tape};
+use crate::tape::{NO_KEY, NodeId, NodeKind, Tape};
 use crate::{Algorithm, Limits};
 
 const RECEIPTS: &str = "receipts";
@@ -113,7 +113,7 @@ impl<'a> Outline<'_, 'a> {
             self.own_value(own)?;
             return Ok(self.scanner.finish()?);
         }
-        self.scanner.open(own, Kind::Object, 0)?;
+        self.scanner.open(own, NodeKind::Object, 0)?;
         self.scanner.space(own);
         let mut more = self.scanner.peek() != Some(b'}');
         while more {
@@ -193,7 +193,7 @@ impl<'a> Outline<'_, 'a> {
         tape: &mut Tape,
         each: &mut dyn FnMut(usize, &Tape) -> ControlFlow<FormatError>,
     ) -> Result<(), FormatError> {
-        self.scanner.open(own, Kind::Array, 0)?;
+        self.scanner.open(own, NodeKind::Array, 0)?;
         self.scanner.space(own);
         let mut more = self.scanner.peek() != Some(b']');
         while more {
@@ -267,7 +267,7 @@ impl<'a> Outline<'_, 'a> {
             text: self.scanner.text,
             faults: Faults::of_receipt(),
         };
-        if own.kind(0) != Kind::Object {
+        if own.kind(0) != NodeKind::Object {
             fields.wrong_type("", "an object", 0);
             return Err(fields.faults.into_error());
         }
@@ -320,7 +320,7 @@ impl<'a> Outline<'_, 'a> {
         if receipts == 0 {
             let detail = "add the required member \"receipts\"";
             fields.faults.push(pointer, FaultCode::MissingMember, detail);
-        } else if fields.tape.kind(receipts) != Kind::Array {
+        } else if fields.tape.kind(receipts) != NodeKind::Array {
             fields.wrong_type("/receipts", "an array of receipts", receipts);
         } else if self.receipts.is_empty() {
             fields
@@ -350,12 +350,12 @@ struct CommonKey<'a> {
 impl<'a> CommonKey<'a> {
     fn meet(&mut self, index: usize, tape: &Tape, text: &'a str) {
         let member = |object: NodeId, name| match tape.kind(object) {
-            Kind::Object => tape.members(object, text, [name])[0],
+            NodeKind::Object => tape.members(object, text, [name])[0],
             _ => 0,
         };
         let client = member(0, "client");
         let key = if client == 0 { 0 } else { member(client, "publicKey") };
-        if key == 0 || tape.kind(key) != Kind::String || self.other_at.is_some() {
+        if key == 0 || tape.kind(key) != NodeKind::String || self.other_at.is_some() {
             return;
         }
         let written = tape.inner(key, text);

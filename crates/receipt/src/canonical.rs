@@ -7,7 +7,7 @@ use crate::fault::{FaultCode, FormatError};
 use crate::key::sha256;
 use crate::scan::{Scanner, utf8};
 use crate::scratch::Scratch;
-use crate::tape::{Kind, NodeId, Tape};
+use crate::tape::{NodeId, NodeKind, Tape};
 use crate::{Limits, receipt, text};
 
 /// Nesting beyond this is refused whatever the caller allows: writing recurses.
@@ -37,8 +37,8 @@ pub(crate) fn write_value(tape: &Tape, id: NodeId, text: &str, out: &mut Vec<u8>
         return;
     }
     match node.kind {
-        Kind::Object => write_object(tape, id, text, &[], out),
-        Kind::Array => {
+        NodeKind::Object => write_object(tape, id, text, &[], out),
+        NodeKind::Array => {
             out.push(b'[');
             let mut child = id + 1;
             while child < node.next {
@@ -50,10 +50,10 @@ pub(crate) fn write_value(tape: &Tape, id: NodeId, text: &str, out: &mut Vec<u8>
             }
             out.push(b']');
         }
-        Kind::String => text::write_canonical(out, tape.inner(id, text)),
+        NodeKind::String => text::write_canonical(out, tape.inner(id, text)),
         // As ECMAScript writes it (RFC 8785 section 3.2.2.3).
-        Kind::Number => out.extend_from_slice(ryu_js::Buffer::new().format_finite(node.number()).as_bytes()),
-        Kind::True | Kind::False | Kind::Null => out.extend_from_slice(tape.raw(id, text).as_bytes()),
+        NodeKind::Number => out.extend_from_slice(ryu_js::Buffer::new().format_finite(node.number()).as_bytes()),
+        NodeKind::True | NodeKind::False | NodeKind::Null => out.extend_from_slice(tape.raw(id, text).as_bytes()),
     }
 }
 
@@ -102,7 +102,7 @@ pub(crate) fn write_receipt(json: &[u8], limits: &Limits, scratch: &mut Scratch)
     let text = utf8(json)?;
     let Scratch { tape, canonical, .. } = scratch;
     Scanner::new(text, limits.depth_max, limits.string_bytes_max).document(tape)?;
-    if tape.kind(0) != Kind::Object {
+    if tape.kind(0) != NodeKind::Object {
         let detail = format!("must be an object, not {}", tape.kind(0).name());
         return Err(FormatError::one(String::new(), FaultCode::WrongType, detail));
     }

@@ -4,7 +4,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use crate::fault::{Fault, FormatError};
-use crate::judge::{Arrival, BodyKind, Judge, State};
+use crate::judge::{Arrival, BodyKind, Judge, JudgingState};
 use crate::reason::{describe, reason_of};
 use crate::scratch::{self, Scratch};
 use crate::verdict::RejectReason;
@@ -23,7 +23,7 @@ pub enum CheckResult {
 
 /// A check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Check {
+pub struct ExplainedCheck {
     /// `format`, `public_key`, `signature`, `batch_signature` or `request_signature`.
     pub check: &'static str,
     /// Result of the check.
@@ -54,7 +54,7 @@ pub struct Explanation {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub payload_hash: Option<String>,
     /// Every check, in the order they are made.
-    pub checks: Vec<Check>,
+    pub checks: Vec<ExplainedCheck>,
     /// Faults of the format.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<Fault>,
@@ -79,7 +79,7 @@ impl Explanation {
     }
 
     fn note(&mut self, check: &'static str, result: CheckResult, detail: impl Into<String>) {
-        self.checks.push(Check {
+        self.checks.push(ExplainedCheck {
             check,
             result,
             detail: detail.into(),
@@ -188,7 +188,7 @@ impl Judge {
         let is_sent = examined.outer.is_ok();
         let outer = examined.outer.map(|_| ()).map_err(|bad| (bad.reason, bad.to_string()));
         match examined.state {
-            State::Unreadable(unreadable) => {
+            JudgingState::Unreadable(unreadable) => {
                 explanation.receipt_id = unreadable.receipt_id;
                 if !is_sent {
                     explanation.signature("request_signature", outer);
@@ -199,7 +199,7 @@ impl Judge {
                 }
                 explanation.note("signature", CheckResult::Skipped, "");
             }
-            State::Unsigned(ref receipt) | State::Good(ref receipt, _) => {
+            JudgingState::Unsigned(ref receipt) | JudgingState::Good(ref receipt, _) => {
                 explanation.receipt_id = Some(receipt.receipt_id);
                 explanation.note("format", CheckResult::Passed, "");
                 explanation.note("public_key", CheckResult::Passed, receipt.algorithm.as_str());
@@ -211,7 +211,7 @@ impl Judge {
                 let reason = RejectReason::BadSignature;
                 if !is_sent {
                     explanation.note("signature", CheckResult::Skipped, "");
-                } else if matches!(examined.state, State::Good(..)) {
+                } else if matches!(examined.state, JudgingState::Good(..)) {
                     explanation.signature("signature", Ok(()));
                 } else {
                     explanation.signature("signature", Err((reason, describe(reason).to_owned())));

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::fault::{FaultCode, Faults};
 use crate::rules::{self, SignatureBytes, SignatureTextError};
-use crate::tape::{Kind, NodeId, Tape};
+use crate::tape::{NodeId, NodeKind, Tape};
 use crate::timestamp::parse_millis;
 use crate::{Algorithm, Limits, Purpose};
 
@@ -37,7 +37,7 @@ impl<'a> Fields<'_, 'a> {
     }
 
     pub(crate) fn is_object(&self, id: NodeId) -> bool {
-        id != 0 && self.tape.kind(id) == Kind::Object
+        id != 0 && self.tape.kind(id) == NodeKind::Object
     }
 
     pub(crate) fn object<const N: usize>(
@@ -49,7 +49,7 @@ impl<'a> Fields<'_, 'a> {
         if id == 0 {
             self.missing(pointer);
             None
-        } else if self.tape.kind(id) != Kind::Object {
+        } else if self.tape.kind(id) != NodeKind::Object {
             self.wrong_type(pointer, "an object", id);
             None
         } else {
@@ -69,7 +69,7 @@ impl<'a> Fields<'_, 'a> {
         if id == 0 {
             return None;
         }
-        if self.tape.kind(id) != Kind::String {
+        if self.tape.kind(id) != NodeKind::String {
             self.wrong_type(pointer, "a string", id);
             return None;
         }

@@ -17,7 +17,7 @@ use crate::reason::{describe, reason_of, summary};
 use crate::receipt::{self, Receipt, Unreadable};
 use crate::scan::{Scanner, utf8};
 use crate::scratch::{self, Scratch};
-use crate::tape::Kind;
+use crate::tape::NodeKind;
 use crate::verdict::{BatchSignature, Judged, Origin, RejectReason, RejectedReceipt, VerifiedReceipt};
 use crate::{KeyCache, Limits, PublicKey};
 
@@ -60,11 +60,11 @@ pub(crate) struct Examined<'a> {
     /// Fingerprint of the key if the signature of the request is the key's; `None` where there is
     /// no signature to check.
     pub(crate) outer: Result<Option<[u8; 32]>, BadOuterSignature>,
-    pub(crate) state: State<'a>,
+    pub(crate) state: JudgingState<'a>,
 }
 
 /// State of a receipt that is being judged.
-pub(crate) enum State<'a> {
+pub(crate) enum JudgingState<'a> {
     /// The receipt breaks a rule of the format, or its key can't be used.
     Unreadable(Box<Unreadable<'a>>),
     /// The signature isn't the key's, or wasn't verified because that of the request isn't.
@@ -222,11 +222,11 @@ impl Judge {
                 raw,
                 payload_hash: None,
                 outer: Ok(None),
-                state: State::Unreadable(Box::new(error.into())),
+                state: JudgingState::Unreadable(Box::new(error.into())),
             };
         }
         let mut hash = None;
-        if tape.kind(0) == Kind::Object {
+        if tape.kind(0) == NodeKind::Object {
             write_object(tape, 0, text, &SIGNATURE_MEMBERS, canonical);
             hash = Some(digest(&SHA256, canonical));
         }
@@ -241,12 +241,12 @@ impl Judge {
             _ => Ok(None),
         };
         let state = match (read, key, &hash) {
-            (Ok(receipt), ..) if outer.is_err() => State::Unsigned(Box::new(receipt)),
+            (Ok(receipt), ..) if outer.is_err() => JudgingState::Unsigned(Box::new(receipt)),
             (Ok(receipt), Some(key), Some(hash)) if key.verify_hashed(canonical, hash, &receipt.signature) => {
-                State::Good(Box::new(receipt), key)
+                JudgingState::Good(Box::new(receipt), key)
             }
-            (Ok(receipt), ..) => State::Unsigned(Box::new(receipt)),
-            (Err(unreadable), ..) => State::Unreadable(unreadable),
+            (Ok(receipt), ..) => JudgingState::Unsigned(Box::new(receipt)),
+            (Err(unreadable), ..) => JudgingState::Unreadable(unreadable),
         };
         Examined {
             raw,
@@ -272,7 +272,7 @@ impl<'a> Examined<'a> {
             state,
         } = self;
         let (reason, detail, ids) = match (state, payload_hash) {
-            (State::Good(receipt, key), Some(payload_hash)) => {
+            (JudgingState::Good(receipt, key), Some(payload_hash)) => {
                 return Judged::Verified(VerifiedReceipt {
                     receipt: *receipt,
                     payload_hash,
@@ -282,11 +282,11 @@ impl<'a> Examined<'a> {
                     batch: batch.map(Arc::clone),
                 });
             }
-            (State::Good(receipt, _) | State::Unsigned(receipt), _) => {
+            (JudgingState::Good(receipt, _) | JudgingState::Unsigned(receipt), _) => {
                 let reason = RejectReason::BadSignature;
                 (reason, describe(reason).to_owned(), Ids::of(*receipt))
             }
-            (State::Unreadable(unreadable), _) => {
+            (JudgingState::Unreadable(unreadable), _) => {
                 let Unreadable {
                     error,
                     receipt_id,

@@ -13,10 +13,10 @@ use crate::{Algorithm, KeyError};
 
 /// A parsed public key. Cloning is cheap.
 #[derive(Clone, Debug)]
-pub struct PublicKey(Arc<Key>);
+pub struct PublicKey(Arc<ParsedKey>);
 
 #[derive(Debug)]
-struct Key {
+struct ParsedKey {
     fingerprint: [u8; 32],
     material: Material,
 }
@@ -51,7 +51,7 @@ impl PublicKey {
                 }
             }
         };
-        Ok(Self(Arc::new(Key {
+        Ok(Self(Arc::new(ParsedKey {
             fingerprint: sha256(&spki.der),
             material,
         })))

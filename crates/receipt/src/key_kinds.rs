@@ -8,17 +8,17 @@ use crate::spki::{PEM_BYTES_MAX, Spki};
 const ENTRIES: usize = 16;
 
 /// Algorithm of the key in a PEM, or what is wrong with the PEM.
-type Kind = Result<Algorithm, String>;
+type KeyKind = Result<Algorithm, String>;
 
 /// Kinds by the whole text of their PEM; texts that share an entry displace each other.
 #[derive(Debug, Default)]
 pub(crate) struct KeyKinds {
-    entries: [Option<(Box<str>, Kind)>; ENTRIES],
+    entries: [Option<(Box<str>, KeyKind)>; ENTRIES],
 }
 
 impl KeyKinds {
     /// Result of [`Spki::from_pem`] for a PEM.
-    pub(crate) fn of(&mut self, pem: &str) -> Kind {
+    pub(crate) fn of(&mut self, pem: &str) -> KeyKind {
         let read = || Spki::from_pem(pem).map(|spki| spki.algorithm);
         if pem.len() > PEM_BYTES_MAX {
             return read();

@@ -62,7 +62,7 @@ pub use canonical::{canonicalize, payload_hash};
 pub use canonical_url::{CanonicalUrl, CanonicalUrlError, canonical_url, entry_id_of};
 pub use check::{BatchHead, ReceiptHead, check_batch, check_receipt, check_request_signature};
 pub use evidence::Evidence;
-pub use explain::{Check, CheckResult, Explanation};
+pub use explain::{CheckResult, ExplainedCheck, Explanation};
 pub use fault::{Fault, FaultCode, FormatError};
 pub use judge::{Arrival, BodyKind, Judge};
 pub use key::PublicKey;

@@ -9,7 +9,7 @@ use crate::fields::Fields;
 use crate::rules::SignatureBytes;
 use crate::scan::{Scanner, utf8};
 use crate::scratch::Scratch;
-use crate::tape::{Kind, Tape};
+use crate::tape::{NodeKind, Tape};
 use crate::{Algorithm, Limits, Purpose, text};
 
 /// A receipt that passed the format check. Text borrows from the body where it holds no escapes.
@@ -137,7 +137,7 @@ pub(crate) fn read<'a>(
         text,
         faults: Faults::of_receipt(),
     };
-    if tape.kind(0) != Kind::Object {
+    if tape.kind(0) != NodeKind::Object {
         fields.wrong_type("", "an object", 0);
         return Err(Box::new(fields.faults.into_error().into()));
     }

@@ -12,7 +12,7 @@
 //! serde_json and serde_jcs stay as references in tests/json.rs.
 
 use crate::fault::{Fault, FaultCode};
-use crate::tape::{Frame, Kind, NO_KEY, Node, NodeId, Tape, at};
+use crate::tape::{Frame, NO_KEY, Node, NodeId, NodeKind, Tape, at};
 use crate::{number, text};
 
 /// A fault that ends the scan. Boxed to keep the good path's results in a register.
@@ -119,7 +119,7 @@ impl<'a> Scanner<'a> {
                     self.string(tape)?;
                 }
                 Some(b'{') => {
-                    self.open(tape, Kind::Object, outer)?;
+                    self.open(tape, NodeKind::Object, outer)?;
                     self.space(tape);
                     if self.peek() == Some(b'}') {
                         self.close(tape)?;
@@ -129,7 +129,7 @@ impl<'a> Scanner<'a> {
                     }
                 }
                 Some(b'[') => {
-                    self.open(tape, Kind::Array, outer)?;
+                    self.open(tape, NodeKind::Array, outer)?;
                     self.space(tape);
                     if self.peek() == Some(b']') {
                         self.close(tape)?;
@@ -138,9 +138,9 @@ impl<'a> Scanner<'a> {
                     }
                 }
                 Some(b'-' | b'0'..=b'9') => self.number(tape)?,
-                Some(b't') => self.literal(tape, Kind::True, "true")?,
-                Some(b'f') => self.literal(tape, Kind::False, "false")?,
-                Some(b'n') => self.literal(tape, Kind::Null, "null")?,
+                Some(b't') => self.literal(tape, NodeKind::True, "true")?,
+                Some(b'f') => self.literal(tape, NodeKind::False, "false")?,
+                Some(b'n') => self.literal(tape, NodeKind::Null, "null")?,
                 _ => return Err(self.unexpected(tape, "a JSON value")),
             }
             // After a value: whatever the innermost open container allows, until another value must
@@ -183,7 +183,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Opens a container: the cursor is on its bracket.
-    pub(crate) fn open(&mut self, tape: &mut Tape, kind: Kind, outer: usize) -> Scanned<()> {
+    pub(crate) fn open(&mut self, tape: &mut Tape, kind: NodeKind, outer: usize) -> Scanned<()> {
         if outer + tape.frames.len() >= self.depth_max {
             let detail = format!("nest arrays and objects at most {} deep", self.depth_max);
             return Err(self.fault(tape, FaultCode::TooDeep, detail));
@@ -197,7 +197,7 @@ impl<'a> Scanner<'a> {
             key: NO_KEY,
             count: 0,
             dirty,
-            is_object: kind == Kind::Object,
+            is_object: kind == NodeKind::Object,
         });
         Ok(())
     }
@@ -247,7 +247,7 @@ impl<'a> Scanner<'a> {
     }
 
     #[inline]
-    fn push(&mut self, tape: &mut Tape, kind: Kind, start: usize) -> Scanned<()> {
+    fn push(&mut self, tape: &mut Tape, kind: NodeKind, start: usize) -> Scanned<()> {
         if start > self.stop {
             return Err(self.fault(tape, FaultCode::ReceiptTooLarge, String::new()));
         }
@@ -290,7 +290,7 @@ impl<'a> Scanner<'a> {
         }
         self.pos += 1;
         let id = at(tape.nodes.len());
-        self.push(tape, Kind::String, start)?;
+        self.push(tape, NodeKind::String, start)?;
         if self.pos - start - 2 > self.string_bytes_max {
             tape.long.push(id);
         }
@@ -377,14 +377,14 @@ impl<'a> Scanner<'a> {
             }
         }
         if verbatim {
-            return self.push(tape, Kind::Number, start);
+            return self.push(tape, NodeKind::Number, start);
         }
         let value = number::parse(&self.text[start..self.pos]);
         if !value.is_finite() {
             let detail = format!("the number at offset {start} is beyond a double's range: send it as a string");
             return Err(self.fault(tape, FaultCode::NumberOutOfRange, detail));
         }
-        self.push(tape, Kind::Number, start)?;
+        self.push(tape, NodeKind::Number, start)?;
         tape.dirty += 1;
         if let Some(node) = tape.nodes.last_mut() {
             node.verbatim = false;
@@ -393,7 +393,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    fn literal(&mut self, tape: &mut Tape, kind: Kind, word: &str) -> Scanned<()> {
+    fn literal(&mut self, tape: &mut Tape, kind: NodeKind, word: &str) -> Scanned<()> {
         if !self.json[self.pos..].starts_with(word.as_bytes()) {
             return Err(self.unexpected(tape, "a JSON value"));
         }

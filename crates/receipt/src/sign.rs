@@ -7,7 +7,7 @@ use crate::canonical::{SIGNATURE_MEMBERS, write_value};
 use crate::fault::{Fault, FaultCode, FormatError};
 use crate::scan::{Scanner, utf8};
 use crate::spki::Spki;
-use crate::tape::{Kind, NodeId, Tape};
+use crate::tape::{NodeId, NodeKind, Tape};
 use crate::{KeyError, Limits, SigningKey, batch, receipt, text};
 
 /// Why a receipt or batch couldn't be signed.
@@ -35,13 +35,13 @@ pub fn sign_receipt(json: &[u8], key: &SigningKey, limits: &Limits) -> Result<Ve
     let text = utf8(json).map_err(FormatError::from)?;
     let mut tape = Tape::default();
     scan(text, limits, &mut tape)?;
-    let mut members = Members::of(&tape, 0, text, "")?;
+    let mut members = CanonicalMembers::of(&tape, 0, text, "")?;
     let [client] = tape.members(0, text, ["client"]);
     if client == 0 {
         let detail = "add the required member \"client\"".to_owned();
         return Err(FormatError::one("/client".to_owned(), FaultCode::MissingMember, detail).into());
     }
-    let mut client_members = Members::of(&tape, client, text, "/client")?;
+    let mut client_members = CanonicalMembers::of(&tape, client, text, "/client")?;
     match tape.members(client, text, ["publicKey"]) {
         [0] => client_members.set_string("publicKey", key.public_key_pem()),
         [public_key] => check_key(&tape, public_key, text, key)?,
@@ -62,9 +62,9 @@ pub fn sign_batch(json: &[u8], key: &SigningKey, limits: &Limits) -> Result<Vec<
     let text = utf8(json).map_err(FormatError::from)?;
     let mut tape = Tape::default();
     scan(text, limits, &mut tape)?;
-    let mut members = Members::of(&tape, 0, text, "")?;
+    let mut members = CanonicalMembers::of(&tape, 0, text, "")?;
     let receipts = match tape.members(0, text, ["receipts"]) {
-        [receipts] if receipts != 0 && tape.kind(receipts) == Kind::Array => elements(&tape, receipts),
+        [receipts] if receipts != 0 && tape.kind(receipts) == NodeKind::Array => elements(&tape, receipts),
         _ => {
             let detail = "must be an array of receipts".to_owned();
             return Err(FormatError::one("/receipts".to_owned(), FaultCode::WrongType, detail).into());
@@ -99,7 +99,7 @@ fn sign_element(
     key: &SigningKey,
     limits: &Limits,
 ) -> Result<Vec<u8>, SignError> {
-    let signed = tape.kind(receipt) == Kind::Object && !tape.members(receipt, text, SIGNATURE_MEMBERS).contains(&0);
+    let signed = tape.kind(receipt) == NodeKind::Object && !tape.members(receipt, text, SIGNATURE_MEMBERS).contains(&0);
     if !signed {
         return sign_receipt(tape.raw(receipt, text).as_bytes(), key, limits);
     }
@@ -111,7 +111,7 @@ fn sign_element(
 /// Refuses a receipt that names another key.
 fn check_key(tape: &Tape, public_key: NodeId, text: &str, key: &SigningKey) -> Result<(), SignError> {
     let pointer = "/client/publicKey".to_owned();
-    if tape.kind(public_key) != Kind::String {
+    if tape.kind(public_key) != NodeKind::String {
         return Err(FormatError::one(pointer, FaultCode::WrongType, "must be a string".to_owned()).into());
     }
     let named = tape.string(public_key, text);
@@ -151,11 +151,11 @@ impl SignError {
 }
 
 /// An object's members, each value canonical already.
-struct Members(Vec<(String, Vec<u8>)>);
+struct CanonicalMembers(Vec<(String, Vec<u8>)>);
 
-impl Members {
+impl CanonicalMembers {
     fn of(tape: &Tape, object: NodeId, text: &str, pointer: &str) -> Result<Self, FormatError> {
-        if tape.kind(object) != Kind::Object {
+        if tape.kind(object) != NodeKind::Object {
             let detail = format!("must be an object, not {}", tape.kind(object).name());
             return Err(FormatError::one(pointer.to_owned(), FaultCode::WrongType, detail));
         }

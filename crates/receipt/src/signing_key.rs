@@ -25,11 +25,11 @@ const ED25519_SPKI_HEAD: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0
 
 /// A private key to sign receipts with.
 pub struct SigningKey {
-    secret: Secret,
+    secret: PrivateKeyMaterial,
     public_pem: String,
 }
 
-enum Secret {
+enum PrivateKeyMaterial {
     Ed25519(Box<Ed25519Key>),
     Rsa(Box<RsaKeyPair>),
     P256(Box<EcdsaKeyPair>),
@@ -54,10 +54,12 @@ impl SigningKey {
             Algorithm::Ed25519 => {
                 let mut seed = [0; 32];
                 aws_lc_rs::rand::fill(&mut seed).map_err(failed)?;
-                Secret::Ed25519(Box::new(Ed25519Key::from_bytes(&seed)))
+                PrivateKeyMaterial::Ed25519(Box::new(Ed25519Key::from_bytes(&seed)))
             }
-            Algorithm::Rsa2048 => Secret::Rsa(Box::new(RsaKeyPair::generate(KeySize::Rsa2048).map_err(failed)?)),
-            Algorithm::EcdsaP256 => Secret::P256(Box::new(
+            Algorithm::Rsa2048 => {
+                PrivateKeyMaterial::Rsa(Box::new(RsaKeyPair::generate(KeySize::Rsa2048).map_err(failed)?))
+            }
+            Algorithm::EcdsaP256 => PrivateKeyMaterial::P256(Box::new(
                 EcdsaKeyPair::generate(&ECDSA_P256_SHA256_ASN1_SIGNING).map_err(failed)?,
             )),
         })
@@ -72,11 +74,11 @@ impl SigningKey {
     pub fn from_pkcs8_pem(pem: &str) -> Result<Self, KeyError> {
         let der = pem::decode(pem, LABEL).map_err(KeyError::new)?;
         let secret = if let Ok(key) = Ed25519Key::from_pkcs8_der(&der) {
-            Secret::Ed25519(Box::new(key))
+            PrivateKeyMaterial::Ed25519(Box::new(key))
         } else if let Ok(key) = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &der) {
-            Secret::P256(Box::new(key))
+            PrivateKeyMaterial::P256(Box::new(key))
         } else if let Ok(key) = RsaKeyPair::from_pkcs8(&der) {
-            Secret::Rsa(Box::new(key))
+            PrivateKeyMaterial::Rsa(Box::new(key))
         } else {
             return Err(KeyError::new(
                 "the private key must be an Ed25519, RSA-2048 or P-256 key in PKCS#8",
@@ -85,15 +87,15 @@ impl SigningKey {
         Self::new(secret)
     }
 
-    fn new(secret: Secret) -> Result<Self, KeyError> {
+    fn new(secret: PrivateKeyMaterial) -> Result<Self, KeyError> {
         let failed = |_| KeyError::new("the public key can't be encoded");
         let spki = match &secret {
-            Secret::Ed25519(key) => [&ED25519_SPKI_HEAD[..], key.verifying_key().as_bytes()].concat(),
-            Secret::Rsa(key) => AsDer::<PublicKeyX509Der<'_>>::as_der(key.public_key())
+            PrivateKeyMaterial::Ed25519(key) => [&ED25519_SPKI_HEAD[..], key.verifying_key().as_bytes()].concat(),
+            PrivateKeyMaterial::Rsa(key) => AsDer::<PublicKeyX509Der<'_>>::as_der(key.public_key())
                 .map_err(failed)?
                 .as_ref()
                 .to_vec(),
-            Secret::P256(key) => AsDer::<PublicKeyX509Der<'_>>::as_der(key.public_key())
+            PrivateKeyMaterial::P256(key) => AsDer::<PublicKeyX509Der<'_>>::as_der(key.public_key())
                 .map_err(failed)?
                 .as_ref()
                 .to_vec(),
@@ -111,12 +113,12 @@ impl SigningKey {
     pub fn to_pkcs8_pem(&self) -> Result<String, KeyError> {
         let failed = |_| KeyError::new("the private key can't be encoded");
         Ok(match &self.secret {
-            Secret::Ed25519(key) => pem::encode(&[&ED25519_PKCS8_HEAD[..], key.as_bytes()].concat(), LABEL),
-            Secret::Rsa(key) => pem::encode(
+            PrivateKeyMaterial::Ed25519(key) => pem::encode(&[&ED25519_PKCS8_HEAD[..], key.as_bytes()].concat(), LABEL),
+            PrivateKeyMaterial::Rsa(key) => pem::encode(
                 AsDer::<Pkcs8V1Der<'_>>::as_der(key.as_ref()).map_err(failed)?.as_ref(),
                 LABEL,
             ),
-            Secret::P256(key) => pem::encode(key.to_pkcs8v1().map_err(failed)?.as_ref(), LABEL),
+            PrivateKeyMaterial::P256(key) => pem::encode(key.to_pkcs8v1().map_err(failed)?.as_ref(), LABEL),
         })
     }
 
@@ -130,9 +132,9 @@ impl SigningKey {
     #[must_use]
     pub fn algorithm(&self) -> Algorithm {
         match self.secret {
-            Secret::Ed25519(_) => Algorithm::Ed25519,
-            Secret::Rsa(_) => Algorithm::Rsa2048,
-            Secret::P256(_) => Algorithm::EcdsaP256,
+            PrivateKeyMaterial::Ed25519(_) => Algorithm::Ed25519,
+            PrivateKeyMaterial::Rsa(_) => Algorithm::Rsa2048,
+            PrivateKeyMaterial::P256(_) => Algorithm::EcdsaP256,
         }
     }
 
@@ -143,14 +145,14 @@ impl SigningKey {
     pub fn sign(&self, message: &[u8]) -> Result<Vec<u8>, KeyError> {
         let failed = |_| KeyError::new("the message couldn't be signed");
         match &self.secret {
-            Secret::Ed25519(key) => Ok(key.sign(message).to_vec()),
-            Secret::Rsa(key) => {
+            PrivateKeyMaterial::Ed25519(key) => Ok(key.sign(message).to_vec()),
+            PrivateKeyMaterial::Rsa(key) => {
                 let mut signature = vec![0; key.public_modulus_len()];
                 key.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), message, &mut signature)
                     .map_err(failed)?;
                 Ok(signature)
             }
-            Secret::P256(key) => Ok(key
+            PrivateKeyMaterial::P256(key) => Ok(key
                 .sign(&SystemRandom::new(), message)
                 .map_err(failed)?
                 .as_ref()

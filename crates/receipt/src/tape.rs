@@ -10,7 +10,7 @@ use crate::text;
 
 /// Kind of value that a node represents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum NodeKind {
     Object,
     Array,
     String,
@@ -20,7 +20,7 @@ pub(crate) enum Kind {
     Null,
 }
 
-impl Kind {
+impl NodeKind {
     /// With its article, for a fault's detail.
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -51,7 +51,7 @@ pub(crate) struct Node {
     pub(crate) order: u32,
     /// Objects: how many members. Numbers that aren't verbatim: the other half.
     pub(crate) members: u32,
-    pub(crate) kind: Kind,
+    pub(crate) kind: NodeKind,
     /// The text is its own canonical form.
     pub(crate) verbatim: bool,
     /// Strings: holds a `\` escape.
@@ -89,7 +89,7 @@ pub(crate) struct Frame {
 pub(crate) const NO_KEY: NodeId = NodeId::MAX;
 
 #[derive(Clone, Copy, Debug)]
-struct Member {
+struct ObjectMember {
     /// The first eight bytes of a plain name, so that most comparisons are one of integers.
     prefix: u64,
     key: NodeId,
@@ -108,7 +108,7 @@ pub(crate) struct Tape {
     pub(crate) long: Vec<NodeId>,
     /// Number of tokens that aren't canonical as written.
     pub(crate) dirty: u32,
-    sorting: Vec<Member>,
+    sorting: Vec<ObjectMember>,
     /// The decoded names with escapes of the object being sorted: decoding them in every comparison
     /// would let 64 KiB of such names take ten milliseconds.
     decoded: String,
@@ -134,7 +134,7 @@ impl Tape {
         &self.nodes[id as usize]
     }
 
-    pub(crate) fn kind(&self, id: NodeId) -> Kind {
+    pub(crate) fn kind(&self, id: NodeId) -> NodeKind {
         self.node(id).kind
     }
 
@@ -216,7 +216,7 @@ impl Tape {
                 text::unescape_onto(&mut self.decoded, inner);
             }
             let decoded = (start, at(self.decoded.len()));
-            let member = Member { prefix, key, decoded };
+            let member = ObjectMember { prefix, key, decoded };
             if let Some(&last) = sorting.last().filter(|_| sorted) {
                 match self.compare(last, member, text) {
                     Ordering::Less => {}
@@ -245,7 +245,7 @@ impl Tape {
     }
 
     /// Two names by UTF-16 code units (RFC 8785 section 3.2.3).
-    fn compare(&self, a: Member, b: Member, text: &str) -> Ordering {
+    fn compare(&self, a: ObjectMember, b: ObjectMember, text: &str) -> Ordering {
         let (left, right) = (self.node(a.key), self.node(b.key));
         if left.plain && right.plain {
             return a.prefix.cmp(&b.prefix).then_with(|| {
@@ -258,7 +258,7 @@ impl Tape {
     }
 
     /// The decoded name of a member that is being sorted.
-    fn name<'a>(&'a self, member: Member, text: &'a str) -> &'a str {
+    fn name<'a>(&'a self, member: ObjectMember, text: &'a str) -> &'a str {
         if self.node(member.key).escaped {
             &self.decoded[member.decoded.0 as usize..member.decoded.1 as usize]
         } else {
@@ -285,7 +285,7 @@ impl Tape {
         let mut pointer = String::new();
         let mut container = 0;
         while container != target {
-            let is_object = self.kind(container) == Kind::Object;
+            let is_object = self.kind(container) == NodeKind::Object;
             let (mut child, mut index) = (container + 1, 0_usize);
             loop {
                 let value = if is_object { child + 1 } else { child };

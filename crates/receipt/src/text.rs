@@ -5,20 +5,20 @@
 use std::cmp::Ordering;
 
 /// A piece of a string: literal text or one decoded escape.
-enum Piece<'a> {
+enum StringPiece<'a> {
     Literal(&'a str),
     Escape(char),
 }
 
 /// The pieces of an accepted string.
-struct Pieces<'a> {
+struct StringPieces<'a> {
     rest: &'a str,
 }
 
-impl<'a> Iterator for Pieces<'a> {
-    type Item = Piece<'a>;
+impl<'a> Iterator for StringPieces<'a> {
+    type Item = StringPiece<'a>;
 
-    fn next(&mut self) -> Option<Piece<'a>> {
+    fn next(&mut self) -> Option<StringPiece<'a>> {
         if self.rest.is_empty() {
             return None;
         }
@@ -26,12 +26,12 @@ impl<'a> Iterator for Pieces<'a> {
             Some(0) => {
                 let (c, length) = escape(self.rest);
                 self.rest = &self.rest[length..];
-                Some(Piece::Escape(c))
+                Some(StringPiece::Escape(c))
             }
             found => {
                 let (literal, rest) = self.rest.split_at(found.unwrap_or(self.rest.len()));
                 self.rest = rest;
-                Some(Piece::Literal(literal))
+                Some(StringPiece::Literal(literal))
             }
         }
     }
@@ -92,20 +92,20 @@ pub(crate) fn unescape(inner: &str) -> String {
 
 /// Appends what [`unescape`] returns.
 pub(crate) fn unescape_onto(out: &mut String, inner: &str) {
-    for piece in (Pieces { rest: inner }) {
+    for piece in (StringPieces { rest: inner }) {
         match piece {
-            Piece::Literal(text) => out.push_str(text),
-            Piece::Escape(c) => out.push(c),
+            StringPiece::Literal(text) => out.push_str(text),
+            StringPiece::Escape(c) => out.push(c),
         }
     }
 }
 
 /// Number of bytes that [`unescape`] would make.
 pub(crate) fn unescaped_len(inner: &str) -> usize {
-    Pieces { rest: inner }
+    StringPieces { rest: inner }
         .map(|piece| match piece {
-            Piece::Literal(text) => text.len(),
-            Piece::Escape(c) => c.len_utf8(),
+            StringPiece::Literal(text) => text.len(),
+            StringPiece::Escape(c) => c.len_utf8(),
         })
         .sum()
 }
@@ -142,10 +142,10 @@ pub(crate) fn escape_is_canonical(bytes: &[u8]) -> bool {
 /// Appends the canonical form of an accepted string's text, quotes included.
 pub(crate) fn write_canonical(out: &mut Vec<u8>, inner: &str) {
     out.push(b'"');
-    for piece in (Pieces { rest: inner }) {
+    for piece in (StringPieces { rest: inner }) {
         match piece {
-            Piece::Literal(text) => out.extend_from_slice(text.as_bytes()),
-            Piece::Escape(c) => write_char(out, c),
+            StringPiece::Literal(text) => out.extend_from_slice(text.as_bytes()),
+            StringPiece::Escape(c) => write_char(out, c),
         }
     }
     out.push(b'"');

@@ -103,11 +103,11 @@ impl SealedBody {
 /// Returns the receipts of a batch, as they were when it was sealed.
 pub(crate) fn receipts_of(body: &Bytes) -> Vec<Bytes> {
     #[derive(Deserialize)]
-    struct Batch<'a> {
+    struct SealedReceipts<'a> {
         #[serde(borrow)]
         receipts: Vec<&'a RawValue>,
     }
-    let batch = serde_json::from_slice::<Batch<'_>>(body);
+    let batch = serde_json::from_slice::<SealedReceipts<'_>>(body);
     batch.map_or_else(
         |_| Vec::new(),
         |batch| {
@@ -121,8 +121,8 @@ pub(crate) fn receipts_of(body: &Bytes) -> Vec<Bytes> {
 pub(crate) fn receipt_id(receipt: &[u8]) -> String {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Receipt {
+    struct IdentifiedReceipt {
         receipt_id: String,
     }
-    serde_json::from_slice::<Receipt>(receipt).map_or_else(|_| String::new(), |receipt| receipt.receipt_id)
+    serde_json::from_slice::<IdentifiedReceipt>(receipt).map_or_else(|_| String::new(), |receipt| receipt.receipt_id)
 }

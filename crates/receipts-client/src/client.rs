@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use uuid::Uuid;
 
 use crate::content_use::{Use, UseError};
-use crate::delivery::{Shared, deliver};
+use crate::delivery::{ClientState, deliver};
 use crate::gateway_client::GatewayClient;
 use crate::io_thread::IoThread;
 use crate::options::ClientOptions;
@@ -89,7 +89,7 @@ pub struct ClientCounters {
 /// next client with this directory delivers it. Dropping a client ends its tasks at once: without a
 /// spool, call [`close`](Self::close) before.
 pub struct ReceiptsClient {
-    shared: Arc<Shared>,
+    shared: Arc<ClientState>,
     tasks: Mutex<JoinSet<()>>,
 }
 
@@ -112,7 +112,7 @@ impl ReceiptsClient {
         let spool = spool.map_err(unusable)?.map(Arc::new);
         let mut queue = DeliveryQueue::new(options.clone(), spool.clone());
         queue.adopt(&signer).map_err(unusable)?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ClientState {
             signer,
             options,
             spool,

@@ -11,8 +11,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 use crate::batch::{OpenBatch, SealedBatch, SealedBody, receipt_id, receipts_of};
 use crate::io_thread::IoThread;
 use crate::options::{ClientOptions, RefusedReceipt};
-use crate::queue::{DeliveryQueue, Step};
-use crate::retrying::{Outcome, ReceiptFault, Refusal, Transport, Try};
+use crate::queue::{DeliveryQueue, DeliveryStep};
+use crate::retrying::{ReceiptFault, Refusal, SubmissionOutcome, Transport, Try};
 use crate::signer::ReceiptSigner;
 use crate::spool::Spool;
 use crate::submission::Submission;
@@ -21,7 +21,7 @@ use crate::submission::Submission;
 const FAILURE_PAUSE: Duration = Duration::from_secs(1);
 
 /// State that the client and its tasks share.
-pub(crate) struct Shared {
+pub(crate) struct ClientState {
     pub(crate) signer: ReceiptSigner,
     pub(crate) options: ClientOptions,
     pub(crate) spool: Option<Arc<Spool>>,
@@ -35,23 +35,23 @@ pub(crate) struct Shared {
 }
 
 /// Seals and sends, one batch at a time, until the client is closed.
-pub(crate) async fn deliver<T: Transport>(shared: Arc<Shared>, mut transport: T) {
+pub(crate) async fn deliver<T: Transport>(shared: Arc<ClientState>, mut transport: T) {
     loop {
         let changed = shared.changed.notified();
         let mut changed = std::pin::pin!(changed);
         changed.as_mut().enable();
         let step = shared.queue.lock().next_step(Instant::now());
         match step {
-            Step::End => return,
-            Step::Wait(None) => changed.await,
-            Step::Wait(Some(until)) => drop(timeout_at(until, changed).await),
-            Step::Seal(open) => seal(&shared, open).await,
-            Step::Send(batch) => send(&shared, &mut transport, batch).await,
+            DeliveryStep::End => return,
+            DeliveryStep::Wait(None) => changed.await,
+            DeliveryStep::Wait(Some(until)) => drop(timeout_at(until, changed).await),
+            DeliveryStep::Seal(open) => seal(&shared, open).await,
+            DeliveryStep::Send(batch) => send(&shared, &mut transport, batch).await,
         }
     }
 }
 
-async fn seal(shared: &Arc<Shared>, open: OpenBatch) {
+async fn seal(shared: &Arc<ClientState>, open: OpenBatch) {
     let ours = Arc::clone(shared);
     let sealed = shared.io.run(move || {
         let sealed = open.seal(&ours.signer, ours.spool.as_deref());
@@ -69,7 +69,7 @@ async fn seal(shared: &Arc<Shared>, open: OpenBatch) {
     shared.changed.notify_waiters();
 }
 
-async fn send<T: Transport>(shared: &Arc<Shared>, transport: &mut T, mut batch: SealedBatch) {
+async fn send<T: Transport>(shared: &Arc<ClientState>, transport: &mut T, mut batch: SealedBatch) {
     let body = match read(shared, &batch).await {
         Ok(Some(body)) => body,
         // The damaged file was moved away.
@@ -91,19 +91,19 @@ async fn send<T: Transport>(shared: &Arc<Shared>, transport: &mut T, mut batch: 
     let submission = Submission::of_batch(body.clone());
     let tried = timeout(shared.options.request_timeout, transport.attempt(&submission)).await;
     let (reason, after) = match tried {
-        Ok(Try::Ended(Outcome::Accepted)) => return end(shared, batch, true, Vec::new()).await,
-        Ok(Try::Ended(Outcome::Refused(refusal))) if refusal.decides_receipts() => {
+        Ok(Try::Ended(SubmissionOutcome::Accepted)) => return end(shared, batch, true, Vec::new()).await,
+        Ok(Try::Ended(SubmissionOutcome::Refused(refusal))) if refusal.decides_receipts() => {
             return take_apart(shared, batch, body, refusal).await;
         }
         // Such as a proxy's page for a wrong path.
-        Ok(Try::Ended(Outcome::Refused(refusal))) => {
+        Ok(Try::Ended(SubmissionOutcome::Refused(refusal))) => {
             let reason = format!(
                 "{} {}, not from a gateway: check the URL",
                 refusal.status, refusal.detail
             );
             (reason, None)
         }
-        Ok(Try::Ended(Outcome::Unavailable(reason))) => (reason, None),
+        Ok(Try::Ended(SubmissionOutcome::Unavailable(reason))) => (reason, None),
         Ok(Try::Again { reason, after }) => (reason, after),
         Err(_) => (format!("no answer within {:?}", shared.options.request_timeout), None),
     };
@@ -120,7 +120,7 @@ async fn send<T: Transport>(shared: &Arc<Shared>, transport: &mut T, mut batch: 
     again(shared, batch, pause, true);
 }
 
-async fn read(shared: &Arc<Shared>, batch: &SealedBatch) -> Result<Option<Bytes>, String> {
+async fn read(shared: &Arc<ClientState>, batch: &SealedBatch) -> Result<Option<Bytes>, String> {
     let name = match (&batch.body, &shared.spool) {
         (SealedBody::Memory(body), _) => return Ok(Some(body.clone())),
         (SealedBody::File(name), Some(spool)) => (name.clone(), Arc::clone(spool)),
@@ -130,13 +130,13 @@ async fn read(shared: &Arc<Shared>, batch: &SealedBatch) -> Result<Option<Bytes>
     read.and_then(|result| result).map_err(|error| error.to_string())
 }
 
-fn again(shared: &Shared, mut batch: SealedBatch, pause: Duration, is_retry: bool) {
+fn again(shared: &ClientState, mut batch: SealedBatch, pause: Duration, is_retry: bool) {
     batch.not_before = Instant::now() + pause;
     shared.queue.lock().send_again(batch, is_retry);
     shared.changed.notify_waiters();
 }
 
-async fn end(shared: &Arc<Shared>, batch: SealedBatch, is_acknowledged: bool, parts: Vec<SealedBatch>) {
+async fn end(shared: &Arc<ClientState>, batch: SealedBatch, is_acknowledged: bool, parts: Vec<SealedBatch>) {
     if let (Some(name), Some(spool)) = (batch.body.file().cloned(), shared.spool.clone()) {
         // If the thread has ended, the next process sends the batch again.
         let _ = shared.io.run(move || spool.delete(&name)).await;
@@ -146,7 +146,7 @@ async fn end(shared: &Arc<Shared>, batch: SealedBatch, is_acknowledged: bool, pa
 }
 
 /// Removes the receipts that the service named, and sends the others in new batches.
-async fn take_apart(shared: &Arc<Shared>, batch: SealedBatch, body: Bytes, refusal: Refusal) {
+async fn take_apart(shared: &Arc<ClientState>, batch: SealedBatch, body: Bytes, refusal: Refusal) {
     let receipts = receipts_of(&body);
     let is_too_large = refusal.status == 413;
     let mut faults: Vec<Option<ReceiptFault>> = receipts.iter().map(|_| None).collect();
@@ -186,7 +186,7 @@ async fn take_apart(shared: &Arc<Shared>, batch: SealedBatch, body: Bytes, refus
     end(shared, batch, false, parts).await;
 }
 
-fn seal_parts(shared: &Shared, sequence: u64, parts: Vec<Vec<Bytes>>) -> std::io::Result<Vec<SealedBatch>> {
+fn seal_parts(shared: &ClientState, sequence: u64, parts: Vec<Vec<Bytes>>) -> std::io::Result<Vec<SealedBatch>> {
     let seal = |receipts: Vec<Bytes>| {
         let mut open = OpenBatch::new(sequence);
         for receipt in receipts {
@@ -198,7 +198,14 @@ fn seal_parts(shared: &Shared, sequence: u64, parts: Vec<Vec<Bytes>>) -> std::io
     parts.into_iter().map(seal).collect()
 }
 
-async fn refuse_all(shared: &Arc<Shared>, batch: SealedBatch, body: &Bytes, code: &str, pointer: &str, detail: &str) {
+async fn refuse_all(
+    shared: &Arc<ClientState>,
+    batch: SealedBatch,
+    body: &Bytes,
+    code: &str,
+    pointer: &str,
+    detail: &str,
+) {
     let receipts = receipts_of(body);
     tracing::error!(
         code,
@@ -220,7 +227,7 @@ async fn refuse_all(shared: &Arc<Shared>, batch: SealedBatch, body: &Bytes, code
     end(shared, batch, false, Vec::new()).await;
 }
 
-fn report(shared: &Shared, receipt: &Bytes, code: &str, pointer: &str, detail: &str) {
+fn report(shared: &ClientState, receipt: &Bytes, code: &str, pointer: &str, detail: &str) {
     let refused = RefusedReceipt {
         receipt_id: receipt_id(receipt),
         code: code.to_owned(),

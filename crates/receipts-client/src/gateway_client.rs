@@ -15,7 +15,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use receipt::BodyKind;
 use tokio_rustls::rustls::{self, CertificateError, ClientConfig};
 
-use crate::retrying::{Outcome, Transport, Try};
+use crate::retrying::{SubmissionOutcome, Transport, Try};
 use crate::submission::Submission;
 
 /// Largest answer that is read: a refused batch names up to 1,000 faults.
@@ -104,13 +104,13 @@ impl Transport for GatewayClient {
     async fn attempt(&mut self, submission: &Submission) -> Try {
         let request = match self.request(submission) {
             Ok(request) => request,
-            Err(error) => return Try::Ended(Outcome::Unavailable(error.to_string())),
+            Err(error) => return Try::Ended(SubmissionOutcome::Unavailable(error.to_string())),
         };
         let response = match self.http.request(request).await {
             Ok(response) => response,
             Err(error) => {
                 return match certificate_fault(&error) {
-                    Some(fault) => Try::Ended(Outcome::Unavailable(fault)),
+                    Some(fault) => Try::Ended(SubmissionOutcome::Unavailable(fault)),
                     None => Try::again(innermost(&error)),
                 };
             }
@@ -119,7 +119,7 @@ impl Transport for GatewayClient {
         let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
         let body = body.map(http_body_util::Collected::to_bytes);
         match (head.status, body) {
-            (StatusCode::ACCEPTED, Ok(body)) if is_queued(&body) => Try::Ended(Outcome::Accepted),
+            (StatusCode::ACCEPTED, Ok(body)) if is_queued(&body) => Try::Ended(SubmissionOutcome::Accepted),
             (StatusCode::ACCEPTED, Ok(_)) => Try::again("a 202 that isn't a gateway's"),
             (StatusCode::ACCEPTED, Err(error)) => Try::again(format!("the answer was cut off: {error}")),
             (status, body) => Try::answered(status, &head.headers, &body.unwrap_or_default()),
@@ -130,10 +130,10 @@ impl Transport for GatewayClient {
 /// Whether the body of a 202 is a gateway's. A proxy's page isn't an acknowledgement.
 fn is_queued(body: &[u8]) -> bool {
     #[derive(serde::Deserialize)]
-    struct Acknowledged<'a> {
+    struct AcknowledgementBody<'a> {
         status: &'a str,
     }
-    serde_json::from_slice::<Acknowledged<'_>>(body).is_ok_and(|answer| answer.status == "queued")
+    serde_json::from_slice::<AcknowledgementBody<'_>>(body).is_ok_and(|answer| answer.status == "queued")
 }
 
 /// Returns connections to the base URL of a service, plain ones or with TLS. For `https`, the

@@ -27,7 +27,7 @@ pub(crate) enum PutError {
 }
 
 /// Next step of a delivery task.
-pub(crate) enum Step {
+pub(crate) enum DeliveryStep {
     Seal(OpenBatch),
     Send(SealedBatch),
     /// Until an instant, or a change.
@@ -239,9 +239,9 @@ impl DeliveryQueue {
     }
 
     /// Takes what is due.
-    pub(crate) fn next_step(&mut self, now: Instant) -> Step {
+    pub(crate) fn next_step(&mut self, now: Instant) -> DeliveryStep {
         if self.is_closed {
-            return Step::End;
+            return DeliveryStep::End;
         }
         let delay = self.options.batch_delay;
         if self.open.as_ref().is_some_and(|open| now >= open.opened + delay) {
@@ -249,7 +249,7 @@ impl DeliveryQueue {
         }
         let due = self.full.iter().position(|open| open.not_before <= now);
         if let Some(open) = due.and_then(|index| self.full.remove(index)) {
-            return Step::Seal(open);
+            return DeliveryStep::Seal(open);
         }
         let held_until = self.held_until;
         let due = self
@@ -258,11 +258,11 @@ impl DeliveryQueue {
             .position(|batch| batch.not_before.max(held_until) <= now);
         if let Some(batch) = due.and_then(|index| self.sealed.remove(index)) {
             self.counters.in_flight += batch.receipts;
-            return Step::Send(batch);
+            return DeliveryStep::Send(batch);
         }
         let later = self.full.iter().map(|open| open.not_before);
         let later = later.chain(self.sealed.iter().map(|batch| batch.not_before.max(held_until)));
-        Step::Wait(later.chain(self.open.iter().map(|open| open.opened + delay)).min())
+        DeliveryStep::Wait(later.chain(self.open.iter().map(|open| open.opened + delay)).min())
     }
 
     /// Puts a batch back that couldn't be sealed.

@@ -63,7 +63,7 @@ pub struct RetryPolicy {
 
 /// Outcome of a request.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum SubmissionOutcome {
     /// The server holds it durably.
     Accepted,
     /// The server won't have it, however often it is sent.
@@ -106,7 +106,7 @@ pub struct ReceiptFault {
 #[derive(Debug)]
 pub enum Try {
     /// With something that trying again doesn't change.
-    Ended(Outcome),
+    Ended(SubmissionOutcome),
     /// With something that may pass.
     Again {
         /// Reason.
@@ -129,7 +129,7 @@ impl Try {
     pub fn answered(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Self {
         let refusal = Refusal::read(status, body);
         if !PASSING.contains(&status) {
-            return Self::Ended(Outcome::Refused(refusal));
+            return Self::Ended(SubmissionOutcome::Refused(refusal));
         }
         Self::Again {
             reason: format!("{} {}: {}", refusal.status, refusal.code, refusal.detail),
@@ -154,7 +154,7 @@ pub async fn submit<T: Transport>(
     submission: &Submission,
     policy: RetryPolicy,
     on_retry: impl Fn(u32, &str),
-) -> (Outcome, u64) {
+) -> (SubmissionOutcome, u64) {
     let started = Instant::now();
     let mut attempt = 1;
     loop {
@@ -170,7 +170,7 @@ pub async fn submit<T: Transport>(
             .is_some_and(|total_max| started.elapsed() + pause >= total_max);
         if attempt >= policy.attempts_max || late {
             let reason = format!("{} stays unavailable after {attempt} tries: {reason}", T::SERVER);
-            return (Outcome::Unavailable(reason), u64::from(attempt - 1));
+            return (SubmissionOutcome::Unavailable(reason), u64::from(attempt - 1));
         }
         on_retry(attempt, &reason);
         tokio::time::sleep(pause).await;
@@ -204,21 +204,21 @@ impl Refusal {
     fn read(status: StatusCode, body: &[u8]) -> Self {
         #[derive(Deserialize, Default)]
         #[serde(default)]
-        struct Problem {
+        struct ReceivedProblem {
             code: Option<String>,
             title: Option<String>,
             detail: Option<String>,
             pointer: Option<String>,
-            errors: Vec<Fault>,
+            errors: Vec<ReceivedFault>,
         }
         #[derive(Deserialize, Default)]
         #[serde(default)]
-        struct Fault {
+        struct ReceivedFault {
             code: Option<String>,
             pointer: String,
             detail: Option<String>,
         }
-        let mut problem: Problem = serde_json::from_slice(body).unwrap_or_default();
+        let mut problem: ReceivedProblem = serde_json::from_slice(body).unwrap_or_default();
         let is_problem = problem.code.is_some();
         let receipts = problem
             .errors
@@ -234,7 +234,7 @@ impl Refusal {
             })
             .collect();
         let first = if problem.errors.is_empty() {
-            Fault::default()
+            ReceivedFault::default()
         } else {
             problem.errors.swap_remove(0)
         };
@@ -327,7 +327,7 @@ mod tests {
         }
     }
 
-    async fn ended(script: Vec<Try>, policy: RetryPolicy) -> (Outcome, u64) {
+    async fn ended(script: Vec<Try>, policy: RetryPolicy) -> (SubmissionOutcome, u64) {
         submit(&mut Script(script), &submission(), policy, |_, _| {}).await
     }
 
@@ -343,11 +343,11 @@ mod tests {
             },
         };
         let again = || Try::again("it is away");
-        let (outcome, retries) = ended(vec![again(), again(), Try::Ended(Outcome::Accepted)], policy).await;
-        assert!(matches!(outcome, Outcome::Accepted) && retries == 2);
+        let (outcome, retries) = ended(vec![again(), again(), Try::Ended(SubmissionOutcome::Accepted)], policy).await;
+        assert!(matches!(outcome, SubmissionOutcome::Accepted) && retries == 2);
         let (outcome, retries) = ended(vec![again(), again(), again()], policy).await;
         assert!(
-            matches!(&outcome, Outcome::Unavailable(why) if why.contains("after 3 tries: it is away")),
+            matches!(&outcome, SubmissionOutcome::Unavailable(why) if why.contains("after 3 tries: it is away")),
             "{outcome:?}"
         );
         assert_eq!(retries, 2);
@@ -361,7 +361,7 @@ mod tests {
             after: Some(Duration::from_secs(31)),
         };
         let (outcome, retries) = ended(vec![long], short).await;
-        assert!(matches!(outcome, Outcome::Unavailable(_)) && retries == 0);
+        assert!(matches!(outcome, SubmissionOutcome::Unavailable(_)) && retries == 0);
         // A try that hangs is one that failed.
         let hasty = RetryPolicy {
             attempts_max: 1,
@@ -370,7 +370,7 @@ mod tests {
         };
         let (outcome, _) = ended(Vec::new(), hasty).await;
         assert!(
-            matches!(&outcome, Outcome::Unavailable(why) if why.contains("no answer within 10ms")),
+            matches!(&outcome, SubmissionOutcome::Unavailable(why) if why.contains("no answer within 10ms")),
             "{outcome:?}"
         );
     }
@@ -381,7 +381,7 @@ mod tests {
         let tried = Try::answered(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new(), body);
         assert!(matches!(tried, Try::Again { reason, after: None } if reason == "429 rate_limited: too many"));
         let tried = Try::answered(StatusCode::NOT_FOUND, &HeaderMap::new(), b"<html>");
-        let Try::Ended(Outcome::Refused(refusal)) = tried else {
+        let Try::Ended(SubmissionOutcome::Refused(refusal)) = tried else {
             panic!("{tried:?}")
         };
         assert_eq!(

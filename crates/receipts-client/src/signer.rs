@@ -109,14 +109,14 @@ impl ReceiptSigner {
     pub(crate) fn with_this_key(&self, json: Bytes) -> Result<Bytes, SignError> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
-        struct Client {
+        struct ClientMember {
             public_key: String,
         }
         #[derive(Deserialize)]
-        struct Receipt {
-            client: Client,
+        struct ReceiptOfClient {
+            client: ClientMember,
         }
-        let is_ours = serde_json::from_slice::<Receipt>(&json)
+        let is_ours = serde_json::from_slice::<ReceiptOfClient>(&json)
             .is_ok_and(|receipt| receipt.client.public_key == self.key.public_key_pem());
         if is_ours {
             return Ok(json);

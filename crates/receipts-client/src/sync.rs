@@ -3,11 +3,11 @@
 use std::io;
 use std::sync::Arc;
 
-use crate::delivery::Shared;
+use crate::delivery::ClientState;
 use crate::spool::SpoolJournal;
 
 /// Runs until the client is dropped.
-pub(crate) async fn sync_regularly(shared: Arc<Shared>) {
+pub(crate) async fn sync_regularly(shared: Arc<ClientState>) {
     loop {
         shared.written.notified().await;
         tokio::select! {
@@ -19,7 +19,7 @@ pub(crate) async fn sync_regularly(shared: Arc<Shared>) {
 }
 
 /// Flushes what is written, and answers those who wait.
-pub(crate) async fn sync_once(shared: &Shared) {
+pub(crate) async fn sync_once(shared: &ClientState) {
     let (journals, waiters) = shared.queue.lock().take_unsynced();
     if journals.is_empty() && waiters.is_empty() {
         return;

@@ -29,7 +29,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
-pub use faults::{ConfigError, Fault, Faults};
+pub use faults::{ConfigError, ConfigFault, ConfigFaults};
 pub use fields::known_keys;
 use nearest::did_you_mean;
 
@@ -79,11 +79,11 @@ pub const RESERVED_PREFIXES: &[&str] = &[
 /// Checks of a configuration section beyond its types.
 pub trait Validate {
     /// Adds a fault for every value that can't work; each says what is allowed.
-    fn validate(&self, faults: &mut Faults);
+    fn validate(&self, faults: &mut ConfigFaults);
 }
 
 /// A value as given, with where it came from.
-struct Given {
+struct GivenValue {
     /// Possible values, likeliest first: a variable's text is TOML when it parses, and
     /// plain text otherwise.
     readings: Vec<Value>,
@@ -93,8 +93,8 @@ struct Given {
 
 /// The configuration as given, not yet turned into sections.
 pub struct Source {
-    sections: BTreeMap<String, BTreeMap<String, Given>>,
-    faults: Vec<Fault>,
+    sections: BTreeMap<String, BTreeMap<String, GivenValue>>,
+    faults: Vec<ConfigFault>,
 }
 
 impl Source {
@@ -118,7 +118,7 @@ impl Source {
         let shown = path.display().to_string();
         match std::fs::read_to_string(&path) {
             Ok(text) => Self::build(&text, &shown, variables),
-            Err(error) => Err(ConfigError::of(Fault {
+            Err(error) => Err(ConfigError::of(ConfigFault {
                 place: shown,
                 what: format!("can't be read: {error}"),
             })),
@@ -161,7 +161,7 @@ impl Source {
             let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
             let line = before.matches('\n').count() + 1;
             let what = format!("line {line}: not TOML: {}", error.message());
-            ConfigError::of(Fault {
+            ConfigError::of(ConfigFault {
                 place: file.to_owned(),
                 what,
             })
@@ -170,7 +170,7 @@ impl Source {
             let place = format!("{section} in {file}");
             if !SECTIONS.contains(&section.as_str()) {
                 let hint = did_you_mean(&section, SECTIONS);
-                self.faults.push(Fault {
+                self.faults.push(ConfigFault {
                     place,
                     what: format!("no such section{hint}"),
                 });
@@ -178,7 +178,7 @@ impl Source {
             }
             let Value::Table(keys) = value else {
                 let what = format!("must be a section: write [{section}] and its keys below it");
-                self.faults.push(Fault { place, what });
+                self.faults.push(ConfigFault { place, what });
                 continue;
             };
             let given = self.sections.entry(section.clone()).or_default();
@@ -186,7 +186,7 @@ impl Source {
                 let place = format!("{section}.{key} in {file}");
                 given.insert(
                     key,
-                    Given {
+                    GivenValue {
                         readings: vec![value],
                         place,
                     },
@@ -212,13 +212,13 @@ impl Source {
                 hint => hint,
             };
             let what = format!("no section `{section}`{hint}; variables are RECEIPTS_<SECTION>_<KEY>");
-            self.faults.push(Fault {
+            self.faults.push(ConfigFault {
                 place: name.to_owned(),
                 what,
             });
         } else if key.is_empty() {
             let what = "names a section without a key; variables are RECEIPTS_<SECTION>_<KEY>".to_owned();
-            self.faults.push(Fault {
+            self.faults.push(ConfigFault {
                 place: name.to_owned(),
                 what,
             });
@@ -228,7 +228,7 @@ impl Source {
             let given = self.sections.entry(section.to_owned()).or_default();
             given.insert(
                 key.to_owned(),
-                Given {
+                GivenValue {
                     readings,
                     place: name.to_owned(),
                 },
@@ -248,7 +248,7 @@ impl Source {
     pub fn section_with<T: DeserializeOwned + Default>(
         &mut self,
         name: &str,
-        check: impl FnOnce(&T, &mut Faults),
+        check: impl FnOnce(&T, &mut ConfigFaults),
     ) -> T {
         self.read(name, Table::new(), T::default, check)
     }
@@ -258,7 +258,7 @@ impl Source {
         &mut self,
         name: &str,
         defaults: fn() -> T,
-        check: impl FnOnce(&T, &mut Faults),
+        check: impl FnOnce(&T, &mut ConfigFaults),
     ) -> T {
         // A key that is absent in `defaults` has no value in the type's own defaults either.
         let base = Table::try_from(defaults()).unwrap_or_default();
@@ -270,13 +270,13 @@ impl Source {
         name: &str,
         mut table: Table,
         defaults: impl FnOnce() -> T,
-        check: impl FnOnce(&T, &mut Faults),
+        check: impl FnOnce(&T, &mut ConfigFaults),
     ) -> T {
         debug_assert!(SECTIONS.contains(&name), "{name} is missing in SECTIONS");
         let given = self.sections.remove(name).unwrap_or_default();
         let known = known_keys::<T>();
-        let mut faults = Faults::new(name);
-        for (key, Given { readings, place }) in given {
+        let mut faults = ConfigFaults::new(name);
+        for (key, GivenValue { readings, place }) in given {
             faults.locate(&key, place);
             if !known.is_empty() && !known.contains(&key.as_str()) {
                 faults.push(&key, format!("no such key in [{name}]{}", did_you_mean(&key, known)));

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::{Faults, Validate};
+use crate::config::{ConfigFaults, Validate};
 
 /// `[data]`
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -23,7 +23,7 @@ impl Default for DataConfig {
 }
 
 impl Validate for DataConfig {
-    fn validate(&self, faults: &mut Faults) {
+    fn validate(&self, faults: &mut ConfigFaults) {
         faults.require("dir", !self.dir.as_os_str().is_empty(), "must not be empty");
     }
 }

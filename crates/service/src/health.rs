@@ -17,11 +17,11 @@ pub use parts::Parts;
 /// The health of one process; clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Health {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<HealthState>>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct HealthState {
     draining: bool,
     components: BTreeMap<String, ComponentHealth>,
 }
@@ -53,7 +53,7 @@ pub struct ComponentHealth {
 
 /// Everything at one instant; the body of `/readyz`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Snapshot {
+pub struct HealthSnapshot {
     /// `ready` only if every component is, or at least degraded, and the process isn't draining.
     pub status: Status,
     /// Each registered component.
@@ -99,7 +99,7 @@ impl Health {
 
     /// Everything at this instant.
     #[must_use]
-    pub fn snapshot(&self) -> Snapshot {
+    pub fn snapshot(&self) -> HealthSnapshot {
         let state = self.state.lock();
         let all_ready = state
             .components
@@ -110,7 +110,7 @@ impl Health {
             (false, true) => Status::Ready,
             (false, false) => Status::NotReady,
         };
-        Snapshot {
+        HealthSnapshot {
             status,
             components: state.components.clone(),
         }
@@ -122,7 +122,7 @@ impl Health {
         json_response(StatusCode::OK, br#"{"status":"alive"}"#.to_vec())
     }
 
-    /// The answer to `GET /readyz`: 200 if ready, else 503, with the [`Snapshot`] as JSON.
+    /// The answer to `GET /readyz`: 200 if ready, else 503, with the [`HealthSnapshot`] as JSON.
     #[must_use]
     pub fn readiness_response(&self) -> Response<Full<Bytes>> {
         let snapshot = self.snapshot();

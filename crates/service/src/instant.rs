@@ -1,8 +1,12 @@
 //! Instants: milliseconds since the Unix epoch, and their RFC 3339 text in UTC with milliseconds.
 
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use jiff::Timestamp;
+
+/// Source of the time, in milliseconds since the Unix epoch.
+pub(crate) type UnixClock = Arc<dyn Fn() -> i64 + Send + Sync>;
 
 /// The milliseconds of a day.
 pub const DAY_MS: i64 = 86_400_000;

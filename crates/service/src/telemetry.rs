@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tracing_subscriber::EnvFilter;
 
-use crate::config::{Faults, Validate};
+use crate::config::{ConfigFaults, Validate};
 
 pub use slow::is_slow;
 
@@ -56,7 +56,7 @@ impl Default for TelemetryConfig {
 }
 
 impl Validate for TelemetryConfig {
-    fn validate(&self, faults: &mut Faults) {
+    fn validate(&self, faults: &mut ConfigFaults) {
         if let Err(error) = EnvFilter::builder().parse(&self.log_level) {
             let allowed = "must be error, warn, info, debug, trace, off or a filter such as `info,gateway=debug`";
             faults.push("log_level", format!("{error}; {allowed}"));

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use clickhouse::Row;
 use serde::Deserialize;
-use warehouse::{Call, FINAL_SETTINGS, WarehouseError};
+use warehouse::{FINAL_SETTINGS, SqlStatement, WarehouseError};
 
 use crate::calendar::{DAY_S, day_of};
 use crate::rebuild::bind_day;
@@ -131,7 +131,7 @@ impl Usage {
     pub async fn days(&self, from_ms: i64, to_ms: i64) -> Result<Vec<u32>, WarehouseError> {
         let second = |ms: i64| u32::try_from(ms.div_euclid(1_000).clamp(0, i64::from(u32::MAX))).unwrap_or(0);
         let from = second(from_ms).max(self.oldest_day());
-        let call = Call::new(format!(
+        let call = SqlStatement::new(format!(
             "SELECT day FROM (
                 SELECT DISTINCT toUInt32(time - time % {DAY_S}) AS day FROM usage
                 WHERE grain = 'purpose' AND time >= {{from:UInt32}} AND time < {{to:UInt32}}
@@ -147,7 +147,7 @@ impl Usage {
     }
 
     async fn sums_of(&self, day: u32) -> Result<Vec<GrainSum>, WarehouseError> {
-        let call = Call::new(
+        let call = SqlStatement::new(
             "SELECT publisher, toString(grain) AS grain, sum(receipts) AS receipts
              FROM usage WHERE time >= {day:UInt32} AND time < {end:UInt32}
              GROUP BY publisher, grain ORDER BY publisher, grain",
@@ -156,7 +156,7 @@ impl Usage {
     }
 
     async fn repeated_keys(&self, day: u32) -> Result<i64, WarehouseError> {
-        let call = Call::new(
+        let call = SqlStatement::new(
             "SELECT toInt64(count()) FROM (
                 SELECT time, key FROM usage
                 WHERE grain = 'counted' AND publisher = '' AND time >= {day:UInt32} AND time < {end:UInt32}
@@ -167,7 +167,7 @@ impl Usage {
     }
 
     async fn receipts_of(&self, day: u32) -> Result<PublisherCounts, WarehouseError> {
-        let call = Call::new(format!(
+        let call = SqlStatement::new(format!(
             "SELECT publisher, toInt64(count()) FROM receipts FINAL
              WHERE timestamp >= toDateTime64({{day:UInt32}}, 3, 'UTC')
                 AND timestamp < toDateTime64({{end:UInt32}}, 3, 'UTC')

@@ -12,7 +12,7 @@ use arrow_array::RecordBatch;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use blocks::{BlockError, Columns};
-use warehouse::{Call, Warehouse, WarehouseError, WriterEpoch};
+use warehouse::{SqlStatement, Warehouse, WarehouseError, WriterEpoch};
 
 use crate::counted_key::{CountedKey, NewReceipt};
 use crate::rows::{STRUCTURE, rows};
@@ -164,7 +164,7 @@ impl Usage {
                 bytes.extend_from_slice(&key.second.to_le_bytes());
                 bytes.extend_from_slice(&key.hash);
             }
-            let call = Call::new(
+            let call = SqlStatement::new(
                 "WITH base64Decode({keys:String}) AS bytes
                  SELECT time, reinterpretAsUInt128(key) FROM usage
                  WHERE grain = 'counted' AND publisher = '' AND (time, key) IN (

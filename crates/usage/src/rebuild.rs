@@ -13,7 +13,7 @@ mod statement;
 
 pub use requests::{RebuildRequest, RebuildStep};
 
-use warehouse::{Call, WarehouseError, WriterEpoch};
+use warehouse::{SqlStatement, WarehouseError, WriterEpoch};
 
 use crate::Usage;
 use crate::calendar::{DAY_S, day_of};
@@ -49,7 +49,7 @@ impl Usage {
         epoch: Option<&WriterEpoch>,
     ) -> Result<u64, WarehouseError> {
         let changes = changes();
-        let bind = |sql: String| bind_day(Call::new(sql), day).with("publisher", publisher.to_owned());
+        let bind = |sql: String| bind_day(SqlStatement::new(sql), day).with("publisher", publisher.to_owned());
         let count = self.warehouse.one("usage_rebuild_changes", bind(counting(&changes)));
         let count: u64 = count.await?;
         if count > 0 {
@@ -70,16 +70,16 @@ impl Usage {
              WHERE grain IN ('counted', 'entry') AND time >= {day:UInt32} AND time < {end:UInt32}";
         let more: i64 = self
             .warehouse
-            .one("usage_counted_sum", bind_day(Call::new(sums), day))
+            .one("usage_counted_sum", bind_day(SqlStatement::new(sums), day))
             .await?;
         if more == 0 {
             return Ok(0);
         }
         let orphaned = orphaned_keys();
-        let count = bind_day(Call::new(counting(&orphaned)), day);
+        let count = bind_day(SqlStatement::new(counting(&orphaned)), day);
         let count: u64 = self.warehouse.one("usage_orphaned_keys", count).await?;
         if count > 0 {
-            let insert = bind_day(Call::new(inserting(&orphaned)), day);
+            let insert = bind_day(SqlStatement::new(inserting(&orphaned)), day);
             self.warehouse.insert_select("usage_remove_keys", insert, epoch).await?;
         }
         Ok(count)
@@ -95,6 +95,6 @@ impl Usage {
     }
 }
 
-pub(crate) fn bind_day(call: Call, day: u32) -> Call {
+pub(crate) fn bind_day(call: SqlStatement, day: u32) -> SqlStatement {
     call.slow().with("day", day).with("end", day.saturating_add(DAY_S))
 }

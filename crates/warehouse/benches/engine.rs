@@ -18,7 +18,7 @@ use blocks::{AcceptedRow, Rows};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 use uuid::Uuid;
-use warehouse::{EmbeddedEngine, Filter, Scope, Warehouse, WarehouseConfig};
+use warehouse::{EmbeddedEngine, Filter, QueryScope, Warehouse, WarehouseConfig};
 
 /// 2026-11-15T12:00:00Z.
 const NOON_MS: i64 = 1_794_744_000_000;
@@ -112,7 +112,7 @@ async fn inserts(rng: &mut StdRng, warehouse: &Warehouse, socket: &Path, offset:
 }
 
 async fn freshness(rng: &mut StdRng, warehouse: &Warehouse, socket: &Path, offset: &mut u64) {
-    let scope = Scope::of(vec!["publisher-7.example".to_owned()]);
+    let scope = QueryScope::of(vec!["publisher-7.example".to_owned()]);
     let filter = Filter {
         from_ms: NOON_MS - 30 * 86_400_000,
         to_ms: NOON_MS + 1,

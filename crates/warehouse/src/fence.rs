@@ -9,7 +9,7 @@ use clickhouse::Row;
 use receipt_clickhouse::INSERT_SETTINGS;
 use serde::Deserialize;
 
-use crate::{Call, Warehouse, WarehouseError};
+use crate::{SqlStatement, Warehouse, WarehouseError};
 
 /// Settings with which an `INSERT ... SELECT` writes one block.
 const ONE_BLOCK: [(&str, &str); 3] = [
@@ -70,7 +70,7 @@ impl Warehouse {
             number: greatest.map_or(0, |pair| pair.number) + 1,
             token: uuid::Uuid::new_v4().as_u128(),
         };
-        let insert = Call::new(
+        let insert = SqlStatement::new(
             "INSERT INTO writers (shard, number, token) SELECT {shard:UInt32}, {number:UInt64}, {token:UInt128}",
         )
         .with("shard", shard)
@@ -108,7 +108,7 @@ impl Warehouse {
     pub async fn insert_select(
         &self,
         name: &'static str,
-        call: Call,
+        call: SqlStatement,
         epoch: Option<&WriterEpoch>,
     ) -> Result<(), WarehouseError> {
         let epoch = epoch.filter(|_| self.is_server());
@@ -129,12 +129,12 @@ impl Warehouse {
     /// [`WarehouseError`].
     pub async fn writer_of_other_shard(&self, shard: u32) -> Result<Option<u32>, WarehouseError> {
         let sql = "SELECT shard FROM writers WHERE shard != {shard:UInt32} LIMIT 1";
-        let other = Call::new(sql).with("shard", shard);
+        let other = SqlStatement::new(sql).with("shard", shard);
         Ok(self.rows::<u32>("writer_epoch", other).await?.pop())
     }
 
     async fn greatest_epoch(&self, shard: u32) -> Result<Option<Pair>, WarehouseError> {
-        let call = Call::new(
+        let call = SqlStatement::new(
             "SELECT number, token FROM writers WHERE shard = {shard:UInt32} ORDER BY number DESC, token DESC LIMIT 1",
         )
         .with("shard", shard);
@@ -149,6 +149,6 @@ impl Warehouse {
             shard_prefix(epoch.shard),
             epoch.query_prefix(),
         );
-        self.execute("kill_writers", Call::new(sql).slow()).await
+        self.execute("kill_writers", SqlStatement::new(sql).slow()).await
     }
 }

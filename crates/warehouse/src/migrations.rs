@@ -11,7 +11,7 @@ use crate::schema::{
     AUDIT, EVIDENCE, EVIDENCE_PROGRESS, LEDGER, PROGRESS, RECEIPTS, REJECTED, REPLAYS, Retention, SchemaStep,
     SchemaTable, USAGE, USAGE_REBUILDS, VERSIONS, WRITERS,
 };
-use crate::{Call, Warehouse, WarehouseError};
+use crate::{SqlStatement, Warehouse, WarehouseError};
 
 /// The schema's version. Databases of development versions before it can't be read.
 const VERSION: u32 = 13;
@@ -68,10 +68,10 @@ impl Warehouse {
     async fn bring_up_distributed(&self, cluster: &str) -> Result<(), WarehouseError> {
         let layout = self.layout();
         self.outside()
-            .execute("migrate", Call::new(layout.database()).slow())
+            .execute("migrate", SqlStatement::new(layout.database()).slow())
             .await?;
         let names: Vec<&str> = TABLES.iter().map(|table| table.name).collect();
-        let own = Call::new(
+        let own = SqlStatement::new(
             "SELECT count() FROM system.tables
              WHERE database = currentDatabase() AND name IN {names:Array(String)} AND engine != 'Distributed'",
         );
@@ -88,7 +88,7 @@ impl Warehouse {
             let columns = wanted.get(table.name).map(String::as_str).unwrap_or_default();
             if found.get(table.name).map(String::as_str) != Some(columns) {
                 let statement = layout.distributed(table, columns, cluster);
-                self.execute("migrate", Call::new(statement).slow()).await?;
+                self.execute("migrate", SqlStatement::new(statement).slow()).await?;
             }
         }
         Ok(())
@@ -96,7 +96,7 @@ impl Warehouse {
 
     /// Columns of each table with their types, as SQL.
     async fn columns(&self) -> Result<BTreeMap<String, String>, WarehouseError> {
-        let call = Call::new(
+        let call = SqlStatement::new(
             "SELECT table, arrayStringConcat(groupArray(concat('`', name, '` ', type)), ', ') FROM
                 (SELECT table, name, type FROM system.columns WHERE database = currentDatabase()
                  ORDER BY table, position)
@@ -137,17 +137,18 @@ impl Warehouse {
         }
         let layout = self.layout();
         self.outside()
-            .execute("migrate", Call::new(layout.database()).slow())
+            .execute("migrate", SqlStatement::new(layout.database()).slow())
             .await?;
         for statement in layout.statements(&SchemaStep::Create(&VERSIONS)) {
-            self.execute("migrate", Call::new(statement).slow()).await?;
+            self.execute("migrate", SqlStatement::new(statement).slow()).await?;
         }
         for statement in steps().flat_map(|step| layout.statements(&step)) {
-            self.execute("migrate", Call::new(statement).slow()).await?;
+            self.execute("migrate", SqlStatement::new(statement).slow()).await?;
         }
-        let record = Call::new("INSERT INTO schema_versions (version, name) SELECT {version:UInt32}, {name:String}")
-            .with("version", VERSION)
-            .with("name", "the log verdicts, and usage");
+        let record =
+            SqlStatement::new("INSERT INTO schema_versions (version, name) SELECT {version:UInt32}, {name:String}")
+                .with("version", VERSION)
+                .with("name", "the log verdicts, and usage");
         self.execute("migrate", record).await?;
         tracing::info!(version = VERSION, "the warehouse's tables were created");
         Ok(())
@@ -160,7 +161,7 @@ impl Warehouse {
             let SchemaStep::Retain(table, column, retention) = *step else {
                 continue;
             };
-            let call = Call::new(
+            let call = SqlStatement::new(
                 "SELECT engine_full FROM system.tables WHERE database = currentDatabase() AND name = {name:String}",
             )
             .with("name", table.name);
@@ -170,7 +171,7 @@ impl Warehouse {
                 continue;
             }
             for statement in layout.statements(step) {
-                self.execute("migrate", Call::new(statement).slow()).await?;
+                self.execute("migrate", SqlStatement::new(statement).slow()).await?;
             }
             tracing::info!(
                 table = table.name,
@@ -204,14 +205,14 @@ impl Warehouse {
         if !missing.is_empty() {
             let layout = self.layout();
             for statement in steps().flat_map(|step| layout.statements(&step)) {
-                self.execute("migrate", Call::new(statement).slow()).await?;
+                self.execute("migrate", SqlStatement::new(statement).slow()).await?;
             }
         }
         Ok(missing)
     }
 
     async fn missing_tables(&self) -> Result<Vec<String>, WarehouseError> {
-        let call = Call::new("SELECT name FROM system.tables WHERE database = currentDatabase()");
+        let call = SqlStatement::new("SELECT name FROM system.tables WHERE database = currentDatabase()");
         let there: Vec<String> = self.rows("migrate", call).await?;
         let missing = TABLES
             .iter()
@@ -221,7 +222,7 @@ impl Warehouse {
     }
 
     async fn schema_version(&self) -> Result<u32, WarehouseError> {
-        self.one::<u32>("migrate", Call::new("SELECT max(version) FROM schema_versions"))
+        self.one::<u32>("migrate", SqlStatement::new("SELECT max(version) FROM schema_versions"))
             .await
     }
 }

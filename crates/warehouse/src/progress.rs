@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::arrow::lists_of_tuples;
 use crate::fence::WriterEpoch;
-use crate::{Call, CommittedOffset, Warehouse, WarehouseError};
+use crate::{CommittedOffset, SqlStatement, Warehouse, WarehouseError};
 
 /// A partition of the log `receipts`, as far as a shard's writer has stored verdicts on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,7 +89,7 @@ impl Warehouse {
     /// # Errors
     /// [`WarehouseError`].
     pub async fn progress(&self) -> Result<Vec<ShardProgress>, WarehouseError> {
-        let call = Call::new(
+        let call = SqlStatement::new(
             "SELECT shard, version, verdicts_epoch, verdicts_offset, source_partitions, shards, partitions
              FROM progress FINAL ORDER BY shard",
         );
@@ -137,7 +137,7 @@ impl Warehouse {
     /// # Errors
     /// [`WarehouseError`].
     pub async fn evidence_progress(&self, shard: u32) -> Result<Option<VerdictsPosition>, WarehouseError> {
-        let call = Call::new(
+        let call = SqlStatement::new(
             "SELECT verdicts_epoch, verdicts_offset FROM evidence_progress FINAL WHERE shard = {shard:UInt32}",
         );
         let stored: Vec<(u32, u64)> = self.rows("evidence_progress", call.with("shard", shard)).await?;

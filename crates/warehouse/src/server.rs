@@ -2,7 +2,7 @@
 
 use receipt_clickhouse::SERVER_SETTINGS;
 
-use crate::{Call, Warehouse, WarehouseError};
+use crate::{SqlStatement, Warehouse, WarehouseError};
 
 /// The oldest ClickHouse that our tables and statements work on.
 const VERSION_MIN: (u32, u32) = (24, 8);
@@ -14,9 +14,12 @@ impl Warehouse {
     /// # Errors
     /// [`WarehouseError::Config`] says what the server lacks.
     pub async fn check_server(&self) -> Result<(), WarehouseError> {
-        let version: String = self.outside().one("check", Call::new("SELECT version()")).await?;
+        let version: String = self
+            .outside()
+            .one("check", SqlStatement::new("SELECT version()"))
+            .await?;
         check_version(&version)?;
-        let call = Call::new("SELECT name FROM system.settings WHERE name IN {names:Array(String)}")
+        let call = SqlStatement::new("SELECT name FROM system.settings WHERE name IN {names:Array(String)}")
             .with("names", SERVER_SETTINGS.to_vec());
         let known: Vec<String> = self.outside().rows("check", call).await?;
         if let Some(name) = SERVER_SETTINGS
@@ -35,7 +38,7 @@ impl Warehouse {
 
     /// Checks that the cluster has the shards, in their order.
     pub(crate) async fn check_cluster(&self, cluster: &str) -> Result<(), WarehouseError> {
-        let call = Call::new(
+        let call = SqlStatement::new(
             "SELECT default_database FROM system.clusters WHERE cluster = {cluster:String} AND replica_num = 1
              ORDER BY shard_num",
         );
@@ -61,7 +64,8 @@ impl Warehouse {
     }
 
     async fn check_keeper(&self) -> Result<(), WarehouseError> {
-        let macros = Call::new("SELECT count() FROM system.macros WHERE macro = 'replica' AND substitution != ''");
+        let macros =
+            SqlStatement::new("SELECT count() FROM system.macros WHERE macro = 'replica' AND substitution != ''");
         let macros: u64 = self.outside().one("check", macros).await?;
         if macros == 0 {
             return Err(WarehouseError::Config(
@@ -69,7 +73,7 @@ impl Warehouse {
                     .to_owned(),
             ));
         }
-        let keeper = Call::new("SELECT count() FROM system.zookeeper WHERE path = '/'");
+        let keeper = SqlStatement::new("SELECT count() FROM system.zookeeper WHERE path = '/'");
         let keeper: Result<u64, WarehouseError> = self.outside().one("check", keeper).await;
         keeper.map(drop).map_err(|error| match error {
             // 60: without a keeper in the configuration there isn't even the table.
@@ -87,7 +91,7 @@ impl Warehouse {
     /// A fault of the table that would keep any insert from succeeding.
     pub async fn takes_inserts(&self, table: &str, columns: &str) -> Result<(), WarehouseError> {
         let nothing = format!("INSERT INTO {table} ({columns}) SELECT {columns} FROM {table} LIMIT 0");
-        self.execute("takes_inserts", Call::new(nothing)).await
+        self.execute("takes_inserts", SqlStatement::new(nothing)).await
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::Scope;
+use crate::QueryScope;
 
 /// Publishers of one hour that a ledger row names; more are all publishers.
 const PUBLISHERS_MAX: usize = 64;
@@ -68,7 +68,7 @@ impl Touched {
 
     /// The hours that may have receipts of `scope`.
     #[must_use]
-    pub fn hours(&self, scope: &Scope) -> BTreeSet<u32> {
+    pub fn hours(&self, scope: &QueryScope) -> BTreeSet<u32> {
         let of_scope = self.0.iter().filter(|(_, publishers)| publishers.may_have(scope));
         of_scope.map(|(&hour, _)| hour).collect()
     }
@@ -84,7 +84,7 @@ impl FromIterator<(u32, String)> for Touched {
 
 impl Publishers {
     /// Whether one of `scope` may be among these. Exceptions below a domain aren't considered.
-    fn may_have(&self, scope: &Scope) -> bool {
+    fn may_have(&self, scope: &QueryScope) -> bool {
         let named = match self {
             Self::All => return true,
             Self::Named(named) => named,
@@ -104,7 +104,7 @@ impl Publishers {
 #[cfg(test)]
 mod tests {
     use super::{PUBLISHERS_MAX, Touched};
-    use crate::{Below, Scope};
+    use crate::{Below, QueryScope};
 
     #[test]
     fn many_publishers_of_an_hour_are_all_of_them() {
@@ -130,9 +130,9 @@ mod tests {
             (4, "b.example"),
         ];
         let touched: Touched = pairs.into_iter().map(pair).collect();
-        let hours = |scope: &Scope| touched.hours(scope).into_iter().collect::<Vec<_>>();
-        assert_eq!(hours(&Scope::of(vec!["a.example".to_owned()])), [1, 4]);
-        let below = Scope {
+        let hours = |scope: &QueryScope| touched.hours(scope).into_iter().collect::<Vec<_>>();
+        assert_eq!(hours(&QueryScope::of(vec!["a.example".to_owned()])), [1, 4]);
+        let below = QueryScope {
             publishers: Vec::new(),
             below: vec![Below {
                 parent: "a.example".to_owned(),

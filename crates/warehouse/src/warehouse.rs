@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use receipt_clickhouse::{Client, Target, WarehouseConfig};
+use receipt_clickhouse::{ClickHouseClient, Target, WarehouseConfig};
 
 use crate::WarehouseError;
 use crate::queries::names_a_part;
@@ -20,7 +20,7 @@ use crate::schema::Layout;
 /// of a shard go to one address.
 #[derive(Debug, Clone)]
 pub struct Warehouse {
-    client: Client,
+    client: ClickHouseClient,
     cluster: Option<String>,
     is_replicated: bool,
     /// Empty for a single one, which this is itself.
@@ -32,9 +32,9 @@ pub struct Warehouse {
 
 /// Statements are the client's.
 impl Deref for Warehouse {
-    type Target = Client;
+    type Target = ClickHouseClient;
 
-    fn deref(&self) -> &Client {
+    fn deref(&self) -> &ClickHouseClient {
         &self.client
     }
 }
@@ -45,7 +45,7 @@ impl Warehouse {
     /// # Errors
     /// [`WarehouseError::Config`].
     pub fn new(target: &Target, config: &WarehouseConfig) -> Result<Self, WarehouseError> {
-        let client = Client::new(target, config, names_a_part)?;
+        let client = ClickHouseClient::new(target, config, names_a_part)?;
         let shards = config.of_shards();
         let shards = shards.iter().map(|shard| {
             let url = shard.url.clone().unwrap_or_default();

@@ -39,14 +39,14 @@ impl Shares {
 /// two a third each. So the next one finds a place, as long as there aren't as many accounts as
 /// places (dynamic thresholds, Choudhury and Hahne 1998).
 #[derive(Debug)]
-pub struct Commons {
+pub struct FairSemaphore {
     places: usize,
     taken: Mutex<HashMap<String, usize>>,
 }
 
 /// Why there is no place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Full {
+pub enum FairSemaphoreFull {
     /// The account has as many as it leaves free.
     Account,
     /// All are taken.
@@ -55,12 +55,12 @@ pub enum Full {
 
 /// A place until it is dropped.
 #[derive(Debug)]
-pub struct Place<'a> {
-    commons: &'a Commons,
+pub struct FairPermit<'a> {
+    commons: &'a FairSemaphore,
     account_id: String,
 }
 
-impl Commons {
+impl FairSemaphore {
     /// So many `places`.
     #[must_use]
     pub fn new(places: usize) -> Self {
@@ -73,26 +73,26 @@ impl Commons {
     /// A place for this account.
     ///
     /// # Errors
-    /// [`Full`], at once.
-    pub fn take(&self, account_id: &str) -> Result<Place<'_>, Full> {
+    /// [`FairSemaphoreFull`], at once.
+    pub fn take(&self, account_id: &str) -> Result<FairPermit<'_>, FairSemaphoreFull> {
         let mut taken = self.taken.lock();
         let free = self.places.saturating_sub(taken.values().sum());
         if free == 0 {
-            return Err(Full::All);
+            return Err(FairSemaphoreFull::All);
         }
         let own = taken.entry(account_id.to_owned()).or_default();
         if *own >= free {
-            return Err(Full::Account);
+            return Err(FairSemaphoreFull::Account);
         }
         *own += 1;
-        Ok(Place {
+        Ok(FairPermit {
             commons: self,
             account_id: account_id.to_owned(),
         })
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for FairPermit<'_> {
     fn drop(&mut self) {
         let mut taken = self.commons.taken.lock();
         if let Some(own) = taken.get_mut(&self.account_id) {
@@ -123,17 +123,20 @@ mod tests {
 
     #[test]
     fn accounts_take_as_many_as_they_leave_free() {
-        let commons = Commons::new(12);
+        let commons = FairSemaphore::new(12);
         let most = |account: &str| std::iter::from_fn(|| commons.take(account).ok()).collect::<Vec<_>>();
         let first = most("acc_a");
-        assert_eq!((first.len(), commons.take("acc_a").unwrap_err()), (6, Full::Account));
+        assert_eq!(
+            (first.len(), commons.take("acc_a").unwrap_err()),
+            (6, FairSemaphoreFull::Account)
+        );
         let second = most("acc_b");
         assert_eq!(second.len(), 3);
         drop(first);
         let (second_more, first) = (most("acc_b"), most("acc_a"));
         assert_eq!((second_more.len(), first.len()), (3, 3));
         let others = ["c", "d", "e"].map(|account| commons.take(account).unwrap());
-        assert_eq!(commons.take("f").unwrap_err(), Full::All);
+        assert_eq!(commons.take("f").unwrap_err(), FairSemaphoreFull::All);
         drop((first, second, second_more, others));
         assert!(commons.taken.lock().is_empty());
     }

@@ -18,25 +18,25 @@ const STREAM_MAX: Duration = Duration::from_secs(600);
 /// Why an answer broke off, for the log.
 pub type BrokenOff = &'static str;
 
-enum Chunk {
+enum StreamChunk {
     Piece(Vec<u8>),
     Last(Vec<u8>),
 }
 
 /// Writer of the pieces.
 #[derive(Debug)]
-pub struct Pieces(mpsc::Sender<Chunk>);
+pub struct PieceWriter(mpsc::Sender<StreamChunk>);
 
-impl Pieces {
+impl PieceWriter {
     /// Waits until this piece is next.
     ///
     /// # Errors
     /// Nobody reads any more, or hasn't for a minute.
     pub async fn send(&self, bytes: Vec<u8>) -> Result<(), BrokenOff> {
-        self.chunk(Chunk::Piece(bytes)).await
+        self.chunk(StreamChunk::Piece(bytes)).await
     }
 
-    async fn chunk(&self, chunk: Chunk) -> Result<(), BrokenOff> {
+    async fn chunk(&self, chunk: StreamChunk) -> Result<(), BrokenOff> {
         match timeout(READ_WAIT_MAX, self.0.send(chunk)).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) => Err("nobody reads it any more"),
@@ -48,16 +48,16 @@ impl Pieces {
 /// A body of what `work` sends, and of what it gives back at last. If `work` fails, or takes more
 /// than ten minutes, the body breaks off: whoever reads it sees that the end is missing. What
 /// `work` holds is dropped before the last piece is sent.
-pub fn body<F>(work: impl FnOnce(Pieces) -> F) -> Body
+pub fn body<F>(work: impl FnOnce(PieceWriter) -> F) -> Body
 where
     F: Future<Output = Result<Vec<u8>, BrokenOff>> + Send + 'static,
 {
     let (chunks, arriving) = mpsc::channel(1);
-    let last = Pieces(chunks.clone());
-    let work = work(Pieces(chunks));
+    let last = PieceWriter(chunks.clone());
+    let work = work(PieceWriter(chunks));
     tokio::spawn(async move {
         let ended = match timeout(STREAM_MAX, work).await {
-            Ok(Ok(end)) => last.chunk(Chunk::Last(end)).await,
+            Ok(Ok(end)) => last.chunk(StreamChunk::Last(end)).await,
             Ok(Err(why)) => Err(why),
             Err(_) => Err("it took more than ten minutes"),
         };
@@ -67,8 +67,8 @@ where
     });
     Body::from_stream(stream::unfold((arriving, false), |(mut arriving, ended)| async move {
         match arriving.recv().await {
-            Some(Chunk::Piece(bytes)) => Some((Ok(Bytes::from(bytes)), (arriving, false))),
-            Some(Chunk::Last(bytes)) => Some((Ok(Bytes::from(bytes)), (arriving, true))),
+            Some(StreamChunk::Piece(bytes)) => Some((Ok(Bytes::from(bytes)), (arriving, false))),
+            Some(StreamChunk::Last(bytes)) => Some((Ok(Bytes::from(bytes)), (arriving, true))),
             None if ended => None,
             None => Some((Err(io::Error::other("the answer broke off")), (arriving, true))),
         }

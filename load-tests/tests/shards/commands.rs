@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 use tokio::task::block_in_place;
-use warehouse::Call;
+use warehouse::SqlStatement;
 
 use crate::installation::Installation;
 use crate::load::Model;
@@ -60,7 +60,7 @@ impl Installation {
         assert_eq!(self.receipts_ok(&["audit"])["findings"], Value::Array(Vec::new()));
         let warehouse = self.warehouse().await;
         let lines = async || {
-            let count = Call::new("SELECT count() FROM ledger FINAL");
+            let count = SqlStatement::new("SELECT count() FROM ledger FINAL");
             warehouse.one::<u64>("test", count).await.unwrap()
         };
         let stored = lines().await;

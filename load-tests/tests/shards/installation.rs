@@ -18,7 +18,7 @@ use tokio::task::{JoinHandle, block_in_place};
 use tokio_util::sync::CancellationToken;
 use usage::Usage;
 use verifier::{Policies, VerifierConfig};
-use warehouse::{AuditSums, Call, MetadataErasure, Scope, Target, Warehouse, WarehouseConfig};
+use warehouse::{AuditSums, MetadataErasure, QueryScope, SqlStatement, Target, Warehouse, WarehouseConfig};
 use writer::WriterConfig;
 
 use crate::load::{LARGE, Model};
@@ -266,7 +266,7 @@ impl Installation {
     async fn until_counted(&self, sql: &str, wanted: u64) {
         let warehouse = self.warehouse().await;
         until(async || {
-            let found: u64 = warehouse.one("test", Call::new(sql)).await.unwrap();
+            let found: u64 = warehouse.one("test", SqlStatement::new(sql)).await.unwrap();
             assert!(found <= wanted, "{found} instead of {wanted}: {sql}");
             let progress = warehouse.progress().await.unwrap();
             let missing = || format!("{found} of {wanted}: {sql}, {progress:?}");
@@ -384,7 +384,7 @@ impl Installation {
                  WHERE grain = 'entry' GROUP BY ALL",
             ),
         ] {
-            let rows: Vec<(String, i64, u64)> = warehouse.rows("test", Call::new(sql)).await.unwrap();
+            let rows: Vec<(String, i64, u64)> = warehouse.rows("test", SqlStatement::new(sql)).await.unwrap();
             let counted: BTreeMap<_, _> = rows
                 .into_iter()
                 .map(|(name, day, count)| ((name, day), count))
@@ -394,10 +394,13 @@ impl Installation {
         // A receipt and its duplicates are in one shard.
         let spread = "SELECT count() FROM (
             SELECT publisher, receipt_id FROM receipts GROUP BY ALL HAVING uniqExact(_shard_num) > 1)";
-        assert_eq!(warehouse.one::<u64>("test", Call::new(spread)).await.unwrap(), 0);
+        assert_eq!(
+            warehouse.one::<u64>("test", SqlStatement::new(spread)).await.unwrap(),
+            0
+        );
         let used = "SELECT uniqExactIf(_shard_num, publisher != {large:String}),
                 uniqExactIf(_shard_num, publisher = {large:String}) FROM receipts";
-        let call = Call::new(used).with("large", LARGE.to_owned());
+        let call = SqlStatement::new(used).with("large", LARGE.to_owned());
         assert_eq!(warehouse.one::<(u64, u64)>("test", call).await.unwrap(), (3, 3));
         let usage = Usage::new(warehouse.clone());
         for day in usage.days(i64::MIN, i64::MAX).await.unwrap() {
@@ -408,7 +411,7 @@ impl Installation {
             ("client_key_unknown", model.of_unknown_key),
         ] {
             let sql = "SELECT count() FROM rejected FINAL WHERE reason = {reason:String}";
-            let call = Call::new(sql).with("reason", reason);
+            let call = SqlStatement::new(sql).with("reason", reason);
             assert_eq!(warehouse.one::<u64>("test", call).await.unwrap(), wanted, "{reason}");
         }
         let mut sums = AuditSums::default();
@@ -467,7 +470,7 @@ impl Installation {
     pub(crate) async fn erase(&self, publisher: &str) {
         let warehouse = self.warehouse().await;
         let erasure = MetadataErasure {
-            scope: Scope::of(vec![publisher.to_owned()]),
+            scope: QueryScope::of(vec![publisher.to_owned()]),
             before_ms: service::instant::now_ms() + DAY_MS,
         };
         assert!(!warehouse.metadata_left(&erasure).await.unwrap().is_none());

@@ -4,7 +4,7 @@ use std::fmt;
 
 use lettre::message::Mailbox;
 use serde::{Deserialize, Serialize};
-use service::config::{Faults, Validate};
+use service::config::{ConfigFaults, Validate};
 
 /// The server that takes mails, and how to talk to it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,7 +81,7 @@ impl SmtpConfig {
 }
 
 impl Validate for SmtpConfig {
-    fn validate(&self, faults: &mut Faults) {
+    fn validate(&self, faults: &mut ConfigFaults) {
         faults.range("wait_ms_max", self.wait_ms_max, 100..=600_000);
         faults.range("answer_ms_max", self.answer_ms_max, 100..=3_600_000);
         faults.require("port", self.port != 0, "can't be 0");

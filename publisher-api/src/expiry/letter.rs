@@ -126,7 +126,7 @@ fn subject(mail: &DomainMail<'_>, now_ms: i64) -> String {
 }
 
 /// Next step of the reader: a sentence that introduces the requests.
-enum Remedy {
+enum NextStep {
     Renew(&'static str),
     Generate(&'static str),
     Nothing,
@@ -141,7 +141,7 @@ fn text(mail: &DomainMail<'_>, renew_url: Option<&str>, now_ms: i64) -> String {
                 "the verification of {domain} ended on {end}. The domain shows nothing and is refused, until it is verified again. Its\n\
                  receipts and entries are kept."
             );
-            (what, Remedy::Renew(yearly))
+            (what, NextStep::Renew(yearly))
         }
         MailKind::Suspended => {
             let what = format!(
@@ -150,7 +150,7 @@ fn text(mail: &DomainMail<'_>, renew_url: Option<&str>, now_ms: i64) -> String {
             );
             let how = "To restore it, publish the token again where it was: it is looked for every day, and at once when you check it.\n\
                        Without that token, request a new one, publish it, and check it:";
-            (what, Remedy::Renew(how))
+            (what, NextStep::Renew(how))
         }
         MailKind::Contested => {
             let what = format!(
@@ -159,34 +159,34 @@ fn text(mail: &DomainMail<'_>, renew_url: Option<&str>, now_ms: i64) -> String {
             );
             let how = "To keep it, publish your token where it was and check it. Without that token, request a new one, publish it, and\n\
                        check it:";
-            (what, Remedy::Renew(how))
+            (what, NextStep::Renew(how))
         }
         MailKind::Claimed => {
             let what = format!(
                 "your proof of {domain} was found. Another account has verified the domain, so it becomes yours on {end}, unless that\n\
                  account's own proof is found before. Leave your token published until then."
             );
-            (what, Remedy::Nothing)
+            (what, NextStep::Nothing)
         }
         MailKind::Kept => {
             let what = format!("{domain} stays yours: the claim of another account came to nothing on {end}.");
-            (what, Remedy::Nothing)
+            (what, NextStep::Nothing)
         }
         MailKind::ClaimEnded => {
             let what = format!("your claim of {domain} ended on {end}: the domain isn't yours.");
             let how =
                 "If you run it, remove other accounts' tokens from it, request a new token, publish it, and check it:";
-            (what, Remedy::Generate(how))
+            (what, NextStep::Generate(how))
         }
         MailKind::Lost => {
             let what = format!("{domain} belongs to another account since {end}. It shows you nothing any more.");
             let how =
                 "If you run it, remove other accounts' tokens from it, request a new token, publish it, and check it:";
-            (what, Remedy::Generate(how))
+            (what, NextStep::Generate(how))
         }
         MailKind::Won => {
             let what = format!("{domain} is yours since {end}, and verified for a year.");
-            (what, Remedy::Nothing)
+            (what, NextStep::Nothing)
         }
         _ => {
             let left = days(days_left(mail, now_ms));
@@ -194,14 +194,14 @@ fn text(mail: &DomainMail<'_>, renew_url: Option<&str>, now_ms: i64) -> String {
                 "the verification of {domain} ends on {end}, in {left}. From then on the domain shows nothing and is refused, until it\n\
                  is verified again."
             );
-            (what, Remedy::Renew(yearly))
+            (what, NextStep::Renew(yearly))
         }
     };
     let id = mail.id;
     let (how, operation) = match remedy {
-        Remedy::Renew(how) => (how, "renew"),
-        Remedy::Generate(how) => (how, "generate"),
-        Remedy::Nothing => return format!("Hello,\n\n{what}\n\nReference: {id}\n"),
+        NextStep::Renew(how) => (how, "renew"),
+        NextStep::Generate(how) => (how, "generate"),
+        NextStep::Nothing => return format!("Hello,\n\n{what}\n\nReference: {id}\n"),
     };
     let place = renew_url.map_or(String::new(), |url| format!("\n{url}\n"));
     format!(

@@ -1,34 +1,34 @@
 //! Position in an export, as the stores' queries take it.
 
 use accounts::Cursor;
-use cursors::{After as TextAfter, ExportPosition};
+use cursors::{ExportPosition, StoreCursor as TextAfter};
 use warehouse::{ReceiptCursor, RejectedCursor};
 
 /// Position behind a row of a collection, or at its beginning.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct ExportCursor {
     pub(crate) collection: usize,
     /// Pages of the collection before the position.
     pub(crate) page: u64,
-    pub(crate) after: After,
+    pub(crate) after: StoreCursor,
 }
 
 /// The row before a position.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum After {
+pub(crate) enum StoreCursor {
     Nothing,
     Row(Cursor),
     Receipt(ReceiptCursor),
     Refusal(RejectedCursor),
 }
 
-impl Place {
+impl ExportCursor {
     /// The beginning of a collection.
     pub(crate) fn begin(collection: usize) -> Self {
         Self {
             collection,
             page: 0,
-            after: After::Nothing,
+            after: StoreCursor::Nothing,
         }
     }
 
@@ -36,16 +36,16 @@ impl Place {
     pub(crate) fn to_text(&self) -> String {
         let names = super::names();
         let after = match self.after.clone() {
-            After::Nothing => TextAfter::Start,
-            After::Row(Cursor { created_at_ms, id }) => TextAfter::Row(created_at_ms, id),
-            After::Receipt(key) => TextAfter::Receipt(
+            StoreCursor::Nothing => TextAfter::Start,
+            StoreCursor::Row(Cursor { created_at_ms, id }) => TextAfter::Row(created_at_ms, id),
+            StoreCursor::Receipt(key) => TextAfter::Receipt(
                 key.publisher,
                 key.timestamp_ms,
                 key.entry_id,
                 key.receipt_id,
                 key.payload_hash,
             ),
-            After::Refusal(key) => TextAfter::Refusal(key.publisher, key.received_at_ms, key.position),
+            StoreCursor::Refusal(key) => TextAfter::Refusal(key.publisher, key.received_at_ms, key.position),
         };
         ExportPosition {
             collection: names.get(self.collection).copied().unwrap_or_default().to_owned(),
@@ -64,10 +64,10 @@ impl Place {
         } = ExportPosition::parse(text)?;
         let name = collection;
         let after = match after {
-            TextAfter::Start => After::Nothing,
-            TextAfter::Row(created_at_ms, id) => After::Row(Cursor { created_at_ms, id }),
+            TextAfter::Start => StoreCursor::Nothing,
+            TextAfter::Row(created_at_ms, id) => StoreCursor::Row(Cursor { created_at_ms, id }),
             TextAfter::Receipt(publisher, timestamp_ms, entry_id, receipt_id, payload_hash) => {
-                After::Receipt(ReceiptCursor {
+                StoreCursor::Receipt(ReceiptCursor {
                     publisher,
                     timestamp_ms,
                     entry_id,
@@ -75,16 +75,16 @@ impl Place {
                     payload_hash,
                 })
             }
-            TextAfter::Refusal(publisher, received_at_ms, position) => After::Refusal(RejectedCursor {
+            TextAfter::Refusal(publisher, received_at_ms, position) => StoreCursor::Refusal(RejectedCursor {
                 publisher,
                 received_at_ms,
                 position,
             }),
         };
         let fits = match (&after, name.as_str()) {
-            (After::Nothing, _) => true,
-            (After::Receipt(_), super::RECEIPTS) | (After::Refusal(_), super::REFUSALS) => true,
-            (After::Row(_), name) => name != super::RECEIPTS && name != super::REFUSALS,
+            (StoreCursor::Nothing, _) => true,
+            (StoreCursor::Receipt(_), super::RECEIPTS) | (StoreCursor::Refusal(_), super::REFUSALS) => true,
+            (StoreCursor::Row(_), name) => name != super::RECEIPTS && name != super::REFUSALS,
             _ => false,
         };
         let collection = super::names().iter().position(|one| *one == name)?;
@@ -124,17 +124,17 @@ mod tests {
         let names = super::super::names();
         let at = |name: &str| names.iter().position(|one| *one == name).unwrap();
         for (collection, after) in [
-            (at("entries"), After::Nothing),
-            (at("trail"), After::Row(row)),
-            (at("receipts"), After::Receipt(receipt)),
-            (at("refusals"), After::Refusal(refusal)),
+            (at("entries"), StoreCursor::Nothing),
+            (at("trail"), StoreCursor::Row(row)),
+            (at("receipts"), StoreCursor::Receipt(receipt)),
+            (at("refusals"), StoreCursor::Refusal(refusal)),
         ] {
-            let place = Place {
+            let place = ExportCursor {
                 collection,
                 page: 9,
                 after,
             };
-            assert_eq!(Place::from_text(&place.to_text()), Some(place));
+            assert_eq!(ExportCursor::from_text(&place.to_text()), Some(place));
         }
     }
 
@@ -149,10 +149,10 @@ mod tests {
             .to_text()
         };
         let row = || TextAfter::Row(0, "x".to_owned());
-        assert!(Place::from_text(&text("trail", row())).is_some());
-        assert_eq!(Place::from_text(&text("receipts", row())), None);
-        assert_eq!(Place::from_text(&text("nothing", TextAfter::Start)), None);
+        assert!(ExportCursor::from_text(&text("trail", row())).is_some());
+        assert_eq!(ExportCursor::from_text(&text("receipts", row())), None);
+        assert_eq!(ExportCursor::from_text(&text("nothing", TextAfter::Start)), None);
         let refusal = TextAfter::Refusal("x".to_owned(), 0, 0);
-        assert_eq!(Place::from_text(&text("entries", refusal)), None);
+        assert_eq!(ExportCursor::from_text(&text("entries", refusal)), None);
     }
 }

@@ -8,7 +8,7 @@ use super::{Page, columns, names, object, tar};
 
 /// In what form an export is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum ExportFormat {
     /// A row a line, of all collections.
     Ndjson,
     /// A table (RFC 4180) of one collection.
@@ -17,7 +17,7 @@ pub(crate) enum Form {
     Tar,
 }
 
-impl Form {
+impl ExportFormat {
     /// Head before the first page. An export that continues has its header line already.
     pub(crate) fn begin(self, collection: usize, goes_on: bool) -> Vec<u8> {
         match self {

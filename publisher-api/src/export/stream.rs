@@ -8,10 +8,10 @@ use axum::body::Body;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use web::shares::Shares;
-use web::stream::{BrokenOff, Pieces};
+use web::stream::{BrokenOff, PieceWriter};
 
-use super::cursor::Place;
-use super::form::Form;
+use super::cursor::ExportCursor;
+use super::form::ExportFormat;
 use super::{Page, Walk, names};
 
 /// Time for an account's earlier stream to end: that its reader is gone is seen a moment later.
@@ -25,7 +25,7 @@ pub(crate) struct Places {
 }
 
 /// Permits that an export holds until it ends.
-pub(crate) struct Taken {
+pub(crate) struct ExportPermits {
     _own: OwnedSemaphorePermit,
     _place: OwnedSemaphorePermit,
 }
@@ -54,13 +54,13 @@ impl Places {
     }
 
     /// A place for this account.
-    pub(crate) async fn take(&self, account_id: &str) -> Result<Taken, NoPlace> {
+    pub(crate) async fn take(&self, account_id: &str) -> Result<ExportPermits, NoPlace> {
         let own = timeout(self.own_wait_max, self.shares.of(account_id).acquire_owned()).await;
         let Ok(Ok(own)) = own else {
             return Err(NoPlace::Own);
         };
         let place = Arc::clone(&self.all).try_acquire_owned().map_err(|_| NoPlace::Any)?;
-        Ok(Taken {
+        Ok(ExportPermits {
             _own: own,
             _place: place,
         })
@@ -70,7 +70,7 @@ impl Places {
 /// The body of an export from its first page on, which was read already so that an engine that is
 /// away is answered with 503. Holds what was `taken` until it ends: whoever has read the end may
 /// begin the next at once.
-pub(crate) fn body(walk: Walk, form: Form, head: Vec<u8>, first: Option<Page>, taken: Taken) -> Body {
+pub(crate) fn body(walk: Walk, form: ExportFormat, head: Vec<u8>, first: Option<Page>, taken: ExportPermits) -> Body {
     web::stream::body(|pieces| async move {
         let _taken = taken;
         produce(&walk, form, head, first, &pieces).await
@@ -80,10 +80,10 @@ pub(crate) fn body(walk: Walk, form: Form, head: Vec<u8>, first: Option<Page>, t
 /// Sends all but the end, which it gives back.
 async fn produce(
     walk: &Walk,
-    form: Form,
+    form: ExportFormat,
     head: Vec<u8>,
     first: Option<Page>,
-    pieces: &Pieces,
+    pieces: &PieceWriter,
 ) -> Result<Vec<u8>, BrokenOff> {
     let mut counts = BTreeMap::new();
     pieces.send(head).await?;
@@ -91,7 +91,7 @@ async fn produce(
     while let Some(some) = page {
         let name = names().get(some.collection).copied().unwrap_or_default();
         *counts.entry(name).or_default() += some.rows.len() as u64;
-        let next: Place = some.next.clone();
+        let next: ExportCursor = some.next.clone();
         pieces.send(form.page(some, now_s(walk))).await?;
         page = walk.next(next).await.map_err(|_| "an engine doesn't answer")?;
     }

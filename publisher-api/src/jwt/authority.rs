@@ -6,15 +6,15 @@ use std::time::Duration;
 use accounts::Subject;
 use jsonwebtoken::DecodingKey;
 use metrics::counter;
-use outbound::Client;
+use outbound::OutboundClient;
 use service::health::Health;
 
 use super::TokenError;
 use super::claims::Expected;
 use super::config::AuthConfig;
 use super::dev;
-use super::key_ring::{FileSource, KeyRing, Source, UrlSource};
-use super::key_set::{Algorithm, Match};
+use super::key_ring::{FileSource, KeyRing, KeySetSource, UrlSource};
+use super::key_set::{Match, TokenAlgorithm};
 use super::token::Token;
 
 /// Issuer of trusted tokens, and its keys.
@@ -39,12 +39,12 @@ impl Authority {
     ///
     /// # Errors
     /// The URL is one that may not be asked.
-    pub fn new(config: &AuthConfig, data: &Path, outside: &Client) -> Result<Self, AuthoritySetupError> {
+    pub fn new(config: &AuthConfig, data: &Path, outside: &OutboundClient) -> Result<Self, AuthoritySetupError> {
         let (issuer, audience) = match config.is_given() {
             true => (config.issuer.as_str(), config.audience.as_str()),
             false => (dev::ISSUER, dev::AUDIENCE),
         };
-        let source: Option<Box<dyn Source>> = if !config.is_given() {
+        let source: Option<Box<dyn KeySetSource>> = if !config.is_given() {
             Some(Box::new(FileSource {
                 path: dev::jwks_file(data),
                 may_be_absent: true,
@@ -103,8 +103,8 @@ impl Authority {
         self.expected.subject(&token.claims()?, now_ms)
     }
 
-    async fn key(&self, algorithm: Algorithm, kid: Option<&str>, now_ms: i64) -> Result<DecodingKey, TokenError> {
-        if algorithm == Algorithm::Hs256 {
+    async fn key(&self, algorithm: TokenAlgorithm, kid: Option<&str>, now_ms: i64) -> Result<DecodingKey, TokenError> {
+        if algorithm == TokenAlgorithm::Hs256 {
             // Never a key of the set: a public key is no secret.
             return self.secret.clone().ok_or(TokenError::Algorithm);
         }

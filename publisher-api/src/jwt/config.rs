@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use service::config::{Faults, Validate};
+use service::config::{ConfigFaults, Validate};
 
 use super::key_ring::read_file;
 use super::key_set::KeySet;
@@ -68,7 +68,7 @@ impl AuthConfig {
         given.iter().any(|value| !value.is_empty())
     }
 
-    fn validate_issuer(&self, faults: &mut Faults) {
+    fn validate_issuer(&self, faults: &mut ConfigFaults) {
         for (key, value) in [("issuer", &self.issuer), ("audience", &self.audience)] {
             if value.is_empty() {
                 faults.push(
@@ -109,7 +109,7 @@ impl AuthConfig {
 }
 
 impl Validate for AuthConfig {
-    fn validate(&self, faults: &mut Faults) {
+    fn validate(&self, faults: &mut ConfigFaults) {
         if self.is_given() {
             self.validate_issuer(faults);
         }

@@ -8,12 +8,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use metrics::counter;
-use outbound::Client;
+use outbound::OutboundClient;
 use parking_lot::RwLock;
 use tokio::io::AsyncReadExt;
 use tokio::sync::Mutex;
 
-use super::key_set::{Algorithm, KeySet, Match};
+use super::key_set::{KeySet, Match, TokenAlgorithm};
 
 /// The longest JWKS, in bytes.
 const BYTES_MAX: usize = 256 << 10;
@@ -21,7 +21,7 @@ const BYTES_MAX: usize = 256 << 10;
 const LIMIT: u64 = (256 << 10) + 1;
 
 /// Source of a JWKS.
-pub(crate) trait Source: Send + Sync {
+pub(crate) trait KeySetSource: Send + Sync {
     /// Fetches it, or says why it can't be had.
     fn fetch(&self) -> Pin<Box<dyn Future<Output = Result<Vec<u8>, String>> + Send + '_>>;
 }
@@ -35,13 +35,13 @@ pub(crate) struct FileSource {
 
 /// A URL.
 pub(crate) struct UrlSource {
-    pub(crate) client: Client,
+    pub(crate) client: OutboundClient,
     pub(crate) url: String,
 }
 
 /// The keys, and when they were fetched.
 pub(crate) struct KeyRing {
-    source: Box<dyn Source>,
+    source: Box<dyn KeySetSource>,
     /// `None` until the keys were read once.
     keys: RwLock<Option<Arc<KeySet>>>,
     /// When a fetch was begun last, in milliseconds since the Unix epoch. Held while one is under
@@ -52,7 +52,7 @@ pub(crate) struct KeyRing {
 
 impl KeyRing {
     /// A ring without keys yet.
-    pub(crate) fn new(source: Box<dyn Source>, refetch_ms_min: i64) -> Self {
+    pub(crate) fn new(source: Box<dyn KeySetSource>, refetch_ms_min: i64) -> Self {
         Self {
             source,
             keys: RwLock::new(None),
@@ -63,7 +63,7 @@ impl KeyRing {
 
     /// The key for a token of this header, fetched if it isn't known and the last fetch is long
     /// enough ago. `None` if no keys could be had so far.
-    pub(crate) async fn find(&self, algorithm: Algorithm, kid: Option<&str>, now_ms: i64) -> Option<Match> {
+    pub(crate) async fn find(&self, algorithm: TokenAlgorithm, kid: Option<&str>, now_ms: i64) -> Option<Match> {
         let known = self.look(algorithm, kid);
         if known.as_ref().is_some_and(|found| !matches!(found, Match::Unknown)) {
             return known;
@@ -91,7 +91,7 @@ impl KeyRing {
         self.fetch().await
     }
 
-    fn look(&self, algorithm: Algorithm, kid: Option<&str>) -> Option<Match> {
+    fn look(&self, algorithm: TokenAlgorithm, kid: Option<&str>) -> Option<Match> {
         let keys = self.keys.read().clone();
         keys.map(|keys| keys.find(algorithm, kid))
     }
@@ -118,7 +118,7 @@ impl KeyRing {
     }
 }
 
-impl Source for FileSource {
+impl KeySetSource for FileSource {
     fn fetch(&self) -> Pin<Box<dyn Future<Output = Result<Vec<u8>, String>> + Send + '_>> {
         Box::pin(async move {
             let mut bytes = Vec::new();
@@ -137,7 +137,7 @@ impl Source for FileSource {
     }
 }
 
-impl Source for UrlSource {
+impl KeySetSource for UrlSource {
     fn fetch(&self) -> Pin<Box<dyn Future<Output = Result<Vec<u8>, String>> + Send + '_>> {
         Box::pin(async move {
             let fetched = self
@@ -203,7 +203,7 @@ mod tests {
         }
     }
 
-    impl Source for Told {
+    impl KeySetSource for Told {
         fn fetch(&self) -> Pin<Box<dyn Future<Output = Result<Vec<u8>, String>> + Send + '_>> {
             self.fetches.fetch_add(1, Ordering::SeqCst);
             let answer = self.answer.lock().clone();
@@ -220,7 +220,7 @@ mod tests {
     }
 
     async fn has(ring: &KeyRing, kid: &str, now_ms: i64) -> Option<bool> {
-        let found = ring.find(Algorithm::EdDsa, Some(kid), now_ms).await;
+        let found = ring.find(TokenAlgorithm::EdDsa, Some(kid), now_ms).await;
         found.map(|found| matches!(found, Match::Found(_)))
     }
 

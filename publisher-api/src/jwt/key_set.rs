@@ -13,7 +13,7 @@ const RSA_BYTES: std::ops::RangeInclusive<usize> = 256..=1_024;
 
 /// Signature algorithm of tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Algorithm {
+pub(crate) enum TokenAlgorithm {
     Rs256,
     Es256,
     EdDsa,
@@ -23,23 +23,23 @@ pub(crate) enum Algorithm {
 
 /// A public key.
 #[derive(Clone)]
-pub(crate) struct Key {
+pub(crate) struct TokenKey {
     kid: Option<String>,
-    algorithm: Algorithm,
+    algorithm: TokenAlgorithm,
     pub(crate) decoding: DecodingKey,
 }
 
 /// The keys of one issuer.
 #[derive(Clone, Default)]
 pub(crate) struct KeySet {
-    keys: Vec<Key>,
+    keys: Vec<TokenKey>,
 }
 
 /// Keys of a set that match a token's header.
 #[derive(Clone)]
 pub(crate) enum Match {
     /// The key.
-    Found(Box<Key>),
+    Found(Box<TokenKey>),
     /// No key of that name; without a name, none of that algorithm.
     Unknown,
     /// A key of that name, and it is for another algorithm.
@@ -63,7 +63,7 @@ struct Jwk {
     y: Option<String>,
 }
 
-impl Algorithm {
+impl TokenAlgorithm {
     /// By its name in a header (RFC 7518, 3.1; RFC 8037, 3.1). `none` is no algorithm.
     pub(crate) fn of_name(name: &str) -> Option<Self> {
         match name {
@@ -112,8 +112,8 @@ impl KeySet {
     }
 
     /// The key for a token of this header.
-    pub(crate) fn find(&self, algorithm: Algorithm, kid: Option<&str>) -> Match {
-        let fits = |key: &&Key| key.algorithm == algorithm;
+    pub(crate) fn find(&self, algorithm: TokenAlgorithm, kid: Option<&str>) -> Match {
+        let fits = |key: &&TokenKey| key.algorithm == algorithm;
         let Some(kid) = kid else {
             let mut fitting = self.keys.iter().filter(fits);
             return match (fitting.next(), fitting.next()) {
@@ -137,13 +137,13 @@ impl KeySet {
 }
 
 impl Jwk {
-    fn key(self) -> Option<Key> {
+    fn key(self) -> Option<TokenKey> {
         let (algorithm, decoding) = match self.kty.as_str() {
             "RSA" => {
                 let (n, e) = (number(self.n.as_deref()?)?, number(self.e.as_deref()?)?);
                 let fits = RSA_BYTES.contains(&n.len()) && (1..=4).contains(&e.len());
                 (
-                    Algorithm::Rs256,
+                    TokenAlgorithm::Rs256,
                     fits.then(|| DecodingKey::from_rsa_raw_components(&n, &e))?,
                 )
             }
@@ -151,7 +151,7 @@ impl Jwk {
                 let (x, y) = (self.x.as_deref()?, self.y.as_deref()?);
                 let whole = point(x)?.len() == 32 && point(y)?.len() == 32;
                 (
-                    Algorithm::Es256,
+                    TokenAlgorithm::Es256,
                     whole.then(|| DecodingKey::from_ec_components(x, y).ok())??,
                 )
             }
@@ -159,7 +159,7 @@ impl Jwk {
                 let x = self.x.as_deref()?;
                 let whole = point(x)?.len() == 32;
                 (
-                    Algorithm::EdDsa,
+                    TokenAlgorithm::EdDsa,
                     whole.then(|| DecodingKey::from_ed_components(x).ok())??,
                 )
             }
@@ -167,8 +167,10 @@ impl Jwk {
         };
         let signs = self.r#use.as_deref().is_none_or(|purpose| purpose == "sig");
         let verifies = self.key_ops.is_none_or(|ops| ops.iter().any(|op| op == "verify"));
-        let agrees = self.alg.is_none_or(|name| Algorithm::of_name(&name) == Some(algorithm));
-        (signs && verifies && agrees).then_some(Key {
+        let agrees = self
+            .alg
+            .is_none_or(|name| TokenAlgorithm::of_name(&name) == Some(algorithm));
+        (signs && verifies && agrees).then_some(TokenKey {
             kid: self.kid,
             algorithm,
             decoding,
@@ -258,23 +260,23 @@ mod tests {
     fn a_key_is_found_by_name_and_for_its_own_algorithm_only() {
         let keys = set(&[ed("a"), ec("b"), rsa("c"), rsa("d"), ec("both"), ed("both")]);
         let find = |algorithm, kid| keys.find(algorithm, kid);
-        assert!(matches!(find(Algorithm::EdDsa, Some("a")), Match::Found(_)));
-        assert!(matches!(find(Algorithm::Rs256, Some("d")), Match::Found(_)));
-        for algorithm in [Algorithm::Es256, Algorithm::Rs256, Algorithm::Hs256] {
+        assert!(matches!(find(TokenAlgorithm::EdDsa, Some("a")), Match::Found(_)));
+        assert!(matches!(find(TokenAlgorithm::Rs256, Some("d")), Match::Found(_)));
+        for algorithm in [TokenAlgorithm::Es256, TokenAlgorithm::Rs256, TokenAlgorithm::Hs256] {
             assert!(
                 matches!(find(algorithm, Some("a")), Match::OtherAlgorithm),
                 "{algorithm:?}"
             );
         }
-        for algorithm in [Algorithm::Es256, Algorithm::EdDsa] {
+        for algorithm in [TokenAlgorithm::Es256, TokenAlgorithm::EdDsa] {
             assert!(matches!(find(algorithm, Some("both")), Match::Found(key) if key.algorithm == algorithm));
         }
-        assert!(matches!(find(Algorithm::EdDsa, Some("A")), Match::Unknown));
-        assert!(matches!(find(Algorithm::EdDsa, Some("")), Match::Unknown));
-        assert!(matches!(find(Algorithm::Rs256, None), Match::Ambiguous));
-        assert!(matches!(find(Algorithm::Hs256, None), Match::Unknown));
+        assert!(matches!(find(TokenAlgorithm::EdDsa, Some("A")), Match::Unknown));
+        assert!(matches!(find(TokenAlgorithm::EdDsa, Some("")), Match::Unknown));
+        assert!(matches!(find(TokenAlgorithm::Rs256, None), Match::Ambiguous));
+        assert!(matches!(find(TokenAlgorithm::Hs256, None), Match::Unknown));
         assert!(matches!(
-            set(&[ed("a"), rsa("c")]).find(Algorithm::Rs256, None),
+            set(&[ed("a"), rsa("c")]).find(TokenAlgorithm::Rs256, None),
             Match::Found(_)
         ));
     }

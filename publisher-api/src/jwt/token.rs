@@ -5,7 +5,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value};
 
 use super::TokenError;
-use super::key_set::Algorithm;
+use super::key_set::TokenAlgorithm;
 
 /// Header members that bring a key or say where one is (RFC 7515, 4.1), or that make the token
 /// another thing: encrypted or compressed (RFC 7516), with a payload that isn't encoded (RFC 7797),
@@ -17,7 +17,7 @@ const REFUSED: &[&str] = &["jwk", "jku", "x5u", "x5c", "enc", "zip", "b64", "cri
 #[derive(Debug)]
 pub(crate) struct Token<'a> {
     /// Algorithm that its header claims.
-    pub(crate) algorithm: Algorithm,
+    pub(crate) algorithm: TokenAlgorithm,
     /// The name of the key.
     pub(crate) kid: Option<String>,
     /// Signed bytes: header and payload as they came.
@@ -54,7 +54,10 @@ impl<'a> Token<'a> {
             Some(Value::String(kid)) => Some(kid.clone()),
             Some(_) => return Err(TokenError::Malformed("the header's `kid` is no string")),
         };
-        let algorithm = header.get("alg").and_then(Value::as_str).and_then(Algorithm::of_name);
+        let algorithm = header
+            .get("alg")
+            .and_then(Value::as_str)
+            .and_then(TokenAlgorithm::of_name);
         Ok(Self {
             algorithm: algorithm.ok_or(TokenError::Algorithm)?,
             kid,
@@ -110,7 +113,10 @@ mod tests {
     fn a_token_is_taken_apart() {
         let text = text(&json!({"alg": "ES256", "kid": "k", "typ": "application/JWT", "x5t": "ignored", "more": 1}));
         let token = Token::parse(&text, 1_000).unwrap();
-        assert_eq!((token.algorithm, token.kid.as_deref()), (Algorithm::Es256, Some("k")));
+        assert_eq!(
+            (token.algorithm, token.kid.as_deref()),
+            (TokenAlgorithm::Es256, Some("k"))
+        );
         assert_eq!(format!("{}.{}", token.signed, token.signature), text);
         assert_eq!(token.claims().unwrap()["sub"], "a");
         assert!(matches!(

@@ -39,13 +39,13 @@ const ACTOR: &str = "service";
 #[derive(Clone)]
 pub(crate) struct Directories {
     pub(crate) accounts: Accounts,
-    pub(crate) client: outbound::Client,
+    pub(crate) client: outbound::OutboundClient,
     /// Verifies signatures.
     pub(crate) cpu: CpuPool,
 }
 
 /// An answer that can be used.
-enum Answer {
+enum DirectoryResponse {
     /// 304: the stored answer is the present one.
     Unchanged { fresh_ms: i64 },
     /// 200, with a directory.
@@ -85,8 +85,8 @@ impl Directories {
         let fetched = self.fetch(&operator.domain, &etag).await;
         let now_ms = self.accounts.now_ms();
         let (outcome, state, etag) = match fetched {
-            Ok(Answer::Unchanged { fresh_ms }) => ("unchanged", good(now_ms, fresh_ms, String::new()), None),
-            Ok(Answer::Listing {
+            Ok(DirectoryResponse::Unchanged { fresh_ms }) => ("unchanged", good(now_ms, fresh_ms, String::new()), None),
+            Ok(DirectoryResponse::Listing {
                 listing,
                 etag,
                 fresh_ms,
@@ -118,7 +118,7 @@ impl Directories {
         self.accounts.store_directory(&operator, &state, etag.as_deref()).await
     }
 
-    async fn fetch(&self, domain: &str, etag: &str) -> Result<Answer, String> {
+    async fn fetch(&self, domain: &str, etag: &str) -> Result<DirectoryResponse, String> {
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, HeaderValue::from_static(MEDIA_TYPE));
         if let Ok(etag) = HeaderValue::from_str(etag)
@@ -136,7 +136,7 @@ impl Directories {
         let now_ms = self.accounts.now_ms();
         let fresh_ms = fresh_ms(&fetched.headers, now_ms);
         match fetched.status {
-            StatusCode::NOT_MODIFIED if !etag.is_empty() => return Ok(Answer::Unchanged { fresh_ms }),
+            StatusCode::NOT_MODIFIED if !etag.is_empty() => return Ok(DirectoryResponse::Unchanged { fresh_ms }),
             StatusCode::OK => {}
             status if status.is_redirection() => {
                 return Err(format!(
@@ -156,7 +156,7 @@ impl Directories {
             .cpu
             .run_waiting(move || Listing::read(&fetched, &domain, now_ms / 1_000));
         let listing = read.await.map_err(|error| error.to_string())??;
-        Ok(Answer::Listing {
+        Ok(DirectoryResponse::Listing {
             listing,
             etag,
             fresh_ms,

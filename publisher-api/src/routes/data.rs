@@ -23,8 +23,8 @@ use super::key_domains;
 use super::paging::cursor;
 use crate::app::App;
 use crate::erasing::scope;
-use crate::export::cursor::{After, Place};
-use crate::export::form::Form;
+use crate::export::cursor::{ExportCursor, StoreCursor};
+use crate::export::form::ExportFormat;
 use crate::export::stream::{self, NoPlace};
 use crate::export::{self, Walk};
 use web::openapi::Refusals;
@@ -130,12 +130,15 @@ async fn data(
             .collection_page(account_id, collection, None, SHOWN_MAX)
             .await?;
         let count = accounts.collection_rows(account_id, collection).await?;
-        let behind = page.last().filter(|_| count > page.len() as u64).map(|last| Place {
-            collection: number,
-            page: 0,
-            after: After::Row(last.place.clone()),
-        });
-        let rest = |place: Place| format!("{EXPORT}?collection={}&cursor={}", collection.name, place.to_text());
+        let behind = page
+            .last()
+            .filter(|_| count > page.len() as u64)
+            .map(|last| ExportCursor {
+                collection: number,
+                page: 0,
+                after: StoreCursor::Row(last.place.clone()),
+            });
+        let rest = |place: ExportCursor| format!("{EXPORT}?collection={}&cursor={}", collection.name, place.to_text());
         let rows = page.into_iter().map(|row| export::row_object(number, row));
         let body = CollectionBody {
             count,
@@ -223,11 +226,15 @@ async fn export_all(
 ) -> Result<Response, Failure> {
     key_domains::allow_account(&principal, "this shows data of")?;
     let params = Params::parse(&uri, &["format", "collection", "cursor"])?;
-    let forms = [("ndjson", Form::Ndjson), ("csv", Form::Csv), ("tar", Form::Tar)];
-    let form = params.choice("format", &forms)?.unwrap_or(Form::Ndjson);
+    let forms = [
+        ("ndjson", ExportFormat::Ndjson),
+        ("csv", ExportFormat::Csv),
+        ("tar", ExportFormat::Tar),
+    ];
+    let form = params.choice("format", &forms)?.unwrap_or(ExportFormat::Ndjson);
     let numbered: Vec<(&str, usize)> = export::names().into_iter().zip(0..).collect();
     let only = params.choice("collection", &numbered)?;
-    if form == Form::Csv && only.is_none() {
+    if form == ExportFormat::Csv && only.is_none() {
         let detail = format!("csv is one table: name one of {}", export::names().join(", "));
         return Err(InvalidQuery::new("collection", detail).into());
     }
@@ -262,8 +269,8 @@ async fn export_all(
     Ok((headers, stream::body(walk, form, head, first, taken)).into_response())
 }
 
-fn place(text: &str, only: Option<usize>) -> Result<Place, InvalidQuery> {
-    let place = Place::from_text(text);
+fn place(text: &str, only: Option<usize>) -> Result<ExportCursor, InvalidQuery> {
+    let place = ExportCursor::from_text(text);
     place
         .filter(|place| only.is_none_or(|only| place.collection == only))
         .ok_or_else(|| InvalidQuery::new("cursor", "not a cursor of this export: hand back one that came with it"))

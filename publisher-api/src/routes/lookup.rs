@@ -22,7 +22,7 @@ use uuid::Uuid;
 use web::allowance::Allowance;
 use web::openapi::{BodyRefusals, ProblemError, PublicRefusals};
 use web::params::{InvalidQuery, Params};
-use web::shares::Full;
+use web::shares::FairSemaphoreFull;
 use web::{Failure, etag, json};
 
 use crate::app::App;
@@ -217,10 +217,10 @@ fn checked(url: &str) -> Result<CanonicalUrl, String> {
     canonical_url(url).map_err(|error| error.to_string())
 }
 
-fn busy(full: Full) -> Failure {
+fn busy(full: FairSemaphoreFull) -> Failure {
     let who = match full {
-        Full::Account => "your address sends",
-        Full::All => "clients send",
+        FairSemaphoreFull::Account => "your address sends",
+        FairSemaphoreFull::All => "clients send",
     };
     let detail = format!("{who} as many bulks of URLs at one time as can be read; try again");
     Problem::new(Kind::Overloaded, detail).retry_after_s(1).into()

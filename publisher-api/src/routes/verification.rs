@@ -28,7 +28,7 @@ use self::shape::{
 };
 use super::key_domains;
 use crate::app::App;
-use crate::verification::{self, Outcome};
+use crate::verification::{self, ProofOutcome};
 use web::openapi::{BodyRefusals, ProblemBody, Refusals};
 
 /// Domains of one request.
@@ -410,7 +410,9 @@ async fn check_one(app: &App, principal: &Principal, known: Known<'_>) -> Result
         let record = verification::record(domain.as_str(), *method, &token, now_ms);
         attempts.push(Attempt::new(*method, record, look.clone()));
     }
-    let unreachable = attempts.iter().all(|attempt| attempt.outcome == Outcome::Unreachable);
+    let unreachable = attempts
+        .iter()
+        .all(|attempt| attempt.outcome == ProofOutcome::Unreachable);
     let reason = if unreachable {
         Unproven::Unreachable
     } else {

@@ -1,9 +1,9 @@
 //! The TXT record `_service-verification.<domain>`.
 
 use accounts::TOKEN_PREFIX;
-use outbound::Client;
+use outbound::OutboundClient;
 
-use super::{FOUND_MAX, Look, Outcome, Record, shown};
+use super::{FOUND_MAX, Look, ProofOutcome, Record, shown};
 
 const LABEL: &str = "_service-verification";
 
@@ -15,7 +15,7 @@ pub(super) fn record(domain: &str, token: &str) -> Record {
     }
 }
 
-pub(super) async fn look(client: &Client, domain: &str) -> Look {
+pub(super) async fn look(client: &OutboundClient, domain: &str) -> Look {
     let name = format!("{LABEL}.{domain}");
     match client.txt(&name).await {
         Ok(texts) => read(&texts),
@@ -55,10 +55,10 @@ fn read(texts: &[Vec<u8>]) -> Look {
     }
     if !quoted.is_empty() {
         let advice = "the record's text has quotation marks in it: many DNS pages add them by themselves, so enter the text without";
-        return Look::without_tokens(Outcome::Malformed, quoted, advice);
+        return Look::without_tokens(ProofOutcome::Malformed, quoted, advice);
     }
     let advice = format!("add a TXT record whose text begins with {TOKEN_PREFIX}; other records may stay");
-    Look::without_tokens(Outcome::NoToken, others, advice)
+    Look::without_tokens(ProofOutcome::NoToken, others, advice)
 }
 
 #[cfg(test)]
@@ -83,9 +83,9 @@ mod tests {
             "",
         ] {
             let look = of(&[wrong]);
-            assert_eq!((look.tokens.len(), look.outcome), (0, Outcome::NoToken), "{wrong}");
+            assert_eq!((look.tokens.len(), look.outcome), (0, ProofOutcome::NoToken), "{wrong}");
         }
-        assert_eq!(read(&[vec![0xff, 0xfe]]).outcome, Outcome::NoToken);
+        assert_eq!(read(&[vec![0xff, 0xfe]]).outcome, ProofOutcome::NoToken);
     }
 
     #[test]
@@ -96,7 +96,11 @@ mod tests {
             "'service-verification=abc'",
         ] {
             let look = of(&[quoted, "v=spf1 -all"]);
-            assert_eq!((look.tokens.len(), look.outcome), (0, Outcome::Malformed), "{quoted}");
+            assert_eq!(
+                (look.tokens.len(), look.outcome),
+                (0, ProofOutcome::Malformed),
+                "{quoted}"
+            );
             assert!(look.advice.contains("quotation marks"));
         }
     }

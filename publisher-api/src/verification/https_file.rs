@@ -3,9 +3,9 @@
 
 use accounts::{Domain, TOKEN_PREFIX};
 use jiff::Timestamp;
-use outbound::Client;
+use outbound::OutboundClient;
 
-use super::{FOUND_MAX, Look, Outcome, Record, shown};
+use super::{FOUND_MAX, Look, ProofOutcome, Record, shown};
 
 /// The longest file.
 const BYTES_MAX: usize = 4 << 10;
@@ -24,7 +24,7 @@ pub(super) fn record(domain: &str, token: &str, now_ms: i64) -> Record {
     }
 }
 
-pub(super) async fn look(client: &Client, domain: &Domain, now_ms: i64) -> Look {
+pub(super) async fn look(client: &OutboundClient, domain: &Domain, now_ms: i64) -> Look {
     let url = url(domain.as_str());
     match super::fetch(client, domain, &url, BYTES_MAX).await {
         Ok(fetched) => read(&fetched.body, domain.as_str(), now_ms),
@@ -53,30 +53,32 @@ fn read(body: &[u8], domain: &str, now_ms: i64) -> Look {
     };
     let token = match one(TOKEN_PREFIX) {
         Ok(token) => token,
-        Err(advice) if lines().any(|line| line.starts_with(TOKEN_PREFIX)) => return wrong(Outcome::Malformed, advice),
-        Err(advice) => return wrong(Outcome::NoToken, advice),
+        Err(advice) if lines().any(|line| line.starts_with(TOKEN_PREFIX)) => {
+            return wrong(ProofOutcome::Malformed, advice);
+        }
+        Err(advice) => return wrong(ProofOutcome::NoToken, advice),
     };
     let named = match one("domain=") {
         Ok(named) => named.strip_suffix('.').unwrap_or(named),
-        Err(advice) => return wrong(Outcome::Malformed, advice),
+        Err(advice) => return wrong(ProofOutcome::Malformed, advice),
     };
     if !named.eq_ignore_ascii_case(domain) {
         return wrong(
-            Outcome::Malformed,
+            ProofOutcome::Malformed,
             format!("the file is for another domain: write domain={domain}"),
         );
     }
     let at: Result<Timestamp, _> = match one("timestamp=") {
         Ok(at) => at.parse(),
-        Err(advice) => return wrong(Outcome::Malformed, advice),
+        Err(advice) => return wrong(ProofOutcome::Malformed, advice),
     };
     match at {
         Err(_) => {
             let advice = "write the timestamp as in RFC 3339: timestamp=2026-01-31T12:00:00Z".to_owned();
-            wrong(Outcome::Malformed, advice)
+            wrong(ProofOutcome::Malformed, advice)
         }
         Ok(at) if at.as_millisecond() > now_ms.saturating_add(AHEAD_MS_MAX) => {
-            wrong(Outcome::Malformed, "the timestamp is in the future".to_owned())
+            wrong(ProofOutcome::Malformed, "the timestamp is in the future".to_owned())
         }
         Ok(_) => Look::of_tokens(vec![token.to_owned()]),
     }
@@ -124,22 +126,34 @@ mod tests {
             lines.join("\n")
         };
         for (text, outcome, advice) in [
-            (String::new(), Outcome::NoToken, "needs a line service-verification="),
+            (
+                String::new(),
+                ProofOutcome::NoToken,
+                "needs a line service-verification=",
+            ),
             (
                 "<!doctype html><title>Not found</title>".to_owned(),
-                Outcome::NoToken,
+                ProofOutcome::NoToken,
                 "needs a line",
             ),
-            (with(1, "domain=example.org"), Outcome::Malformed, "another domain"),
-            (with(1, "domain=www.example.com"), Outcome::Malformed, "another domain"),
-            (with(1, ""), Outcome::Malformed, "needs a line domain="),
-            (with(2, ""), Outcome::Malformed, "needs a line timestamp="),
-            (with(2, "timestamp=yesterday"), Outcome::Malformed, "RFC 3339"),
-            (with(2, "timestamp=2026-12-31"), Outcome::Malformed, "RFC 3339"),
-            (with(2, "timestamp=2027-01-15T08:05:01Z"), Outcome::Malformed, "future"),
+            (with(1, "domain=example.org"), ProofOutcome::Malformed, "another domain"),
+            (
+                with(1, "domain=www.example.com"),
+                ProofOutcome::Malformed,
+                "another domain",
+            ),
+            (with(1, ""), ProofOutcome::Malformed, "needs a line domain="),
+            (with(2, ""), ProofOutcome::Malformed, "needs a line timestamp="),
+            (with(2, "timestamp=yesterday"), ProofOutcome::Malformed, "RFC 3339"),
+            (with(2, "timestamp=2026-12-31"), ProofOutcome::Malformed, "RFC 3339"),
+            (
+                with(2, "timestamp=2027-01-15T08:05:01Z"),
+                ProofOutcome::Malformed,
+                "future",
+            ),
             (
                 with(1, "service-verification=def\ndomain=example.com"),
-                Outcome::Malformed,
+                ProofOutcome::Malformed,
                 "more than one",
             ),
         ] {
@@ -147,6 +161,6 @@ mod tests {
             assert_eq!((look.tokens.len(), look.outcome), (0, outcome), "{text}");
             assert!(look.advice.contains(advice), "{text}: {}", look.advice);
         }
-        assert_eq!(read(&[0xff; 100], "example.com", NOW_MS).outcome, Outcome::NoToken);
+        assert_eq!(read(&[0xff; 100], "example.com", NOW_MS).outcome, ProofOutcome::NoToken);
     }
 }

@@ -11,10 +11,10 @@ use accounts::{Domain, TOKEN_PREFIX};
 use html5ever::interface::{ElementFlags, NodeOrText, QuirksMode, TreeSink};
 use html5ever::tendril::{StrTendril, TendrilSink};
 use html5ever::{Attribute, ExpandedName, ParseOpts, QualName, expanded_name, local_name, ns, parse_document};
-use outbound::Client;
+use outbound::OutboundClient;
 use service::cpu::CpuPool;
 
-use super::{FOUND_MAX, Look, Outcome, Record};
+use super::{FOUND_MAX, Look, ProofOutcome, Record};
 
 /// The longest home page, in bytes.
 const BYTES_MAX: usize = 1 << 20;
@@ -40,7 +40,7 @@ pub(super) fn record(domain: &str, token: &str) -> Record {
     }
 }
 
-pub(super) async fn look(client: &Client, pages: &CpuPool, domain: &Domain) -> Look {
+pub(super) async fn look(client: &OutboundClient, pages: &CpuPool, domain: &Domain) -> Look {
     let url = url(domain.as_str());
     let page = match super::fetch(client, domain, &url, BYTES_MAX).await {
         Ok(fetched) => fetched.body,
@@ -56,17 +56,21 @@ pub(super) async fn look(client: &Client, pages: &CpuPool, domain: &Domain) -> L
                 "put <meta name=\"{NAME}\" content=\"...\"> into the head of the page at {url}, near its beginning, not into its \
                  body"
             );
-            Look::without_tokens(Outcome::NoToken, Vec::new(), advice)
+            Look::without_tokens(ProofOutcome::NoToken, Vec::new(), advice)
         }
         Ok(tokens) => Look::of_tokens(tokens),
-        Err(error) => Look::without_tokens(Outcome::Unreachable, vec![error.to_string()], "try again in a minute"),
+        Err(error) => Look::without_tokens(
+            ProofOutcome::Unreachable,
+            vec![error.to_string()],
+            "try again in a minute",
+        ),
     }
 }
 
 /// The contents of the tags, in order, without the prefix that some write there too. What comes
 /// after `is_late` isn't read, nor what comes after [`BARREN_BYTES_MAX`] of one tag or comment.
 fn tokens(page: &[u8], is_late: impl Fn() -> bool) -> Vec<String> {
-    let mut parser = parse_document(Head::default(), ParseOpts::default()).from_utf8();
+    let mut parser = parse_document(TagSink::default(), ParseOpts::default()).from_utf8();
     let mut barren_bytes = 0;
     for piece in page.chunks(PIECE_BYTES) {
         parser.process(piece.into());
@@ -84,7 +88,7 @@ fn tokens(page: &[u8], is_late: impl Fn() -> bool) -> Vec<String> {
 
 /// Sink of the parser: no tree, only the tags that are looked for.
 #[derive(Default)]
-struct Head {
+struct TagSink {
     body_begun: Cell<bool>,
     /// Whether anything was built since this was last asked.
     grown: Cell<bool>,
@@ -92,23 +96,23 @@ struct Head {
 }
 
 /// An element, or any other node, whose name is empty.
-struct Node {
+struct HtmlNode {
     name: QualName,
     /// The `content` of a tag that is looked for.
     content: Option<String>,
 }
 
-impl Head {
-    fn nameless() -> Rc<Node> {
-        Rc::new(Node {
+impl TagSink {
+    fn nameless() -> Rc<HtmlNode> {
+        Rc::new(HtmlNode {
             name: QualName::new(None, ns!(), local_name!("")),
             content: None,
         })
     }
 }
 
-impl TreeSink for Head {
-    type Handle = Rc<Node>;
+impl TreeSink for TagSink {
+    type Handle = Rc<HtmlNode>;
     type Output = Vec<String>;
     type ElemName<'a> = ExpandedName<'a>;
 
@@ -116,15 +120,15 @@ impl TreeSink for Head {
         self.tokens.into_inner()
     }
 
-    fn get_document(&self) -> Rc<Node> {
+    fn get_document(&self) -> Rc<HtmlNode> {
         Self::nameless()
     }
 
-    fn elem_name<'a>(&'a self, target: &'a Rc<Node>) -> ExpandedName<'a> {
+    fn elem_name<'a>(&'a self, target: &'a Rc<HtmlNode>) -> ExpandedName<'a> {
         target.name.expanded()
     }
 
-    fn create_element(&self, name: QualName, attrs: Vec<Attribute>, _: ElementFlags) -> Rc<Node> {
+    fn create_element(&self, name: QualName, attrs: Vec<Attribute>, _: ElementFlags) -> Rc<HtmlNode> {
         self.grown.set(true);
         if matches!(
             name.expanded(),
@@ -144,10 +148,10 @@ impl TreeSink for Head {
             let content = content.trim();
             content.strip_prefix(TOKEN_PREFIX).unwrap_or(content).to_owned()
         });
-        Rc::new(Node { name, content })
+        Rc::new(HtmlNode { name, content })
     }
 
-    fn append(&self, parent: &Rc<Node>, child: NodeOrText<Rc<Node>>) {
+    fn append(&self, parent: &Rc<HtmlNode>, child: NodeOrText<Rc<HtmlNode>>) {
         self.grown.set(true);
         let NodeOrText::AppendNode(child) = child else {
             return;
@@ -160,28 +164,28 @@ impl TreeSink for Head {
     }
 
     /// A template's contents are no part of the page.
-    fn get_template_contents(&self, _: &Rc<Node>) -> Rc<Node> {
+    fn get_template_contents(&self, _: &Rc<HtmlNode>) -> Rc<HtmlNode> {
         Self::nameless()
     }
 
-    fn same_node(&self, x: &Rc<Node>, y: &Rc<Node>) -> bool {
+    fn same_node(&self, x: &Rc<HtmlNode>, y: &Rc<HtmlNode>) -> bool {
         Rc::ptr_eq(x, y)
     }
 
-    fn create_comment(&self, _: StrTendril) -> Rc<Node> {
+    fn create_comment(&self, _: StrTendril) -> Rc<HtmlNode> {
         Self::nameless()
     }
 
-    fn create_pi(&self, _: StrTendril, _: StrTendril) -> Rc<Node> {
+    fn create_pi(&self, _: StrTendril, _: StrTendril) -> Rc<HtmlNode> {
         Self::nameless()
     }
 
-    fn append_before_sibling(&self, _: &Rc<Node>, _: NodeOrText<Rc<Node>>) {}
-    fn append_based_on_parent_node(&self, _: &Rc<Node>, _: &Rc<Node>, _: NodeOrText<Rc<Node>>) {}
+    fn append_before_sibling(&self, _: &Rc<HtmlNode>, _: NodeOrText<Rc<HtmlNode>>) {}
+    fn append_based_on_parent_node(&self, _: &Rc<HtmlNode>, _: &Rc<HtmlNode>, _: NodeOrText<Rc<HtmlNode>>) {}
     fn append_doctype_to_document(&self, _: StrTendril, _: StrTendril, _: StrTendril) {}
-    fn add_attrs_if_missing(&self, _: &Rc<Node>, _: Vec<Attribute>) {}
-    fn remove_from_parent(&self, _: &Rc<Node>) {}
-    fn reparent_children(&self, _: &Rc<Node>, _: &Rc<Node>) {}
+    fn add_attrs_if_missing(&self, _: &Rc<HtmlNode>, _: Vec<Attribute>) {}
+    fn remove_from_parent(&self, _: &Rc<HtmlNode>) {}
+    fn reparent_children(&self, _: &Rc<HtmlNode>, _: &Rc<HtmlNode>) {}
     fn parse_error(&self, _: Cow<'static, str>) {}
     fn set_quirks_mode(&self, _: QuirksMode) {}
 }

@@ -11,7 +11,7 @@ mod meta_tag;
 use std::time::Duration;
 
 use accounts::{Domain, TOKEN_PREFIX, VerificationMethod};
-use outbound::{Client, Error, Fetched};
+use outbound::{Error, Fetched, OutboundClient};
 use serde::Serialize;
 use service::cpu::CpuPool;
 use tokio::sync::Semaphore;
@@ -30,7 +30,7 @@ const WAIT_MAX: Duration = Duration::from_secs(15);
 
 /// Looks at domains, a bounded number at a time, and of these a few for each account.
 pub(crate) struct Looker {
-    client: Client,
+    client: OutboundClient,
     pages: CpuPool,
     places: Semaphore,
     shares: Shares,
@@ -45,7 +45,7 @@ pub(crate) struct Look {
     /// For a person.
     pub(crate) found: Vec<String>,
     /// Outcome of the check.
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: ProofOutcome,
     /// Advice: what to change if that isn't the token.
     pub(crate) advice: String,
 }
@@ -53,7 +53,8 @@ pub(crate) struct Look {
 /// Outcome of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Outcome {
+#[schema(as = Outcome)]
+pub(crate) enum ProofOutcome {
     /// A token is there; whether it is the right one is another question.
     TokenFound,
     /// The place is there, and no token in it.
@@ -81,7 +82,7 @@ pub(crate) struct Record {
 
 impl Looker {
     /// Asks through `client`, in `looks_max` places at a time, and reads pages on `pages`.
-    pub(crate) fn new(client: Client, pages: CpuPool, looks_max: usize) -> Self {
+    pub(crate) fn new(client: OutboundClient, pages: CpuPool, looks_max: usize) -> Self {
         Self {
             client,
             pages,
@@ -106,7 +107,7 @@ impl Looker {
         };
         let Ok(_places) = timeout(self.wait_max, places).await else {
             let found = "too many other places are being looked at".to_owned();
-            return Look::without_tokens(Outcome::Unreachable, vec![found], "try again in a minute");
+            return Look::without_tokens(ProofOutcome::Unreachable, vec![found], "try again in a minute");
         };
         self.look_at(domain, method, now_ms).await
     }
@@ -124,7 +125,7 @@ impl Looker {
 /// `GET url` for a proof of `domain`. A redirect out of its registrable domain isn't followed:
 /// whoever serves the other place, or can make `domain` redirect there, doesn't show that they run
 /// `domain`.
-async fn fetch(client: &Client, domain: &Domain, url: &str, bytes_max: usize) -> Result<Fetched, Error> {
+async fn fetch(client: &OutboundClient, domain: &Domain, url: &str, bytes_max: usize) -> Result<Fetched, Error> {
     let fetched = client
         .get_within(url, bytes_max, |host| domain.is_same_site(host))
         .await;
@@ -141,7 +142,7 @@ pub(crate) fn record(domain: &str, method: VerificationMethod, token: &str, now_
 }
 
 impl Look {
-    fn without_tokens(outcome: Outcome, found: Vec<String>, advice: impl Into<String>) -> Self {
+    fn without_tokens(outcome: ProofOutcome, found: Vec<String>, advice: impl Into<String>) -> Self {
         Self {
             tokens: Vec::new(),
             found,
@@ -157,7 +158,7 @@ impl Look {
                 .map(|token| shown(&format!("{TOKEN_PREFIX}{token}")))
                 .collect(),
             tokens,
-            outcome: Outcome::TokenFound,
+            outcome: ProofOutcome::TokenFound,
             advice:
                 "this is no open token of this account for this domain: publish the one that generate answered last"
                     .to_owned(),
@@ -171,14 +172,14 @@ impl Look {
             Error::Unresolvable {
                 why: NoSuchName | NoRecords(_),
                 ..
-            } => Outcome::Nothing,
-            Error::BadStatus { status, .. } if status.is_client_error() => Outcome::Nothing,
-            error if error.may_pass() => Outcome::Unreachable,
-            _ => Outcome::Refused,
+            } => ProofOutcome::Nothing,
+            Error::BadStatus { status, .. } if status.is_client_error() => ProofOutcome::Nothing,
+            error if error.may_pass() => ProofOutcome::Unreachable,
+            _ => ProofOutcome::Refused,
         };
         let advice = match outcome {
-            Outcome::Nothing => missing.to_owned(),
-            Outcome::Unreachable => {
+            ProofOutcome::Nothing => missing.to_owned(),
+            ProofOutcome::Unreachable => {
                 "try again in a few minutes; if it stays so, look at your DNS and your server".to_owned()
             }
             _ => "put this right, or use another method".to_owned(),
@@ -207,7 +208,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_gets_no_place_is_told_and_doesnt_wait_for_ever() {
-        let client = Client::new(&outbound::Config::default()).unwrap();
+        let client = OutboundClient::new(&outbound::Config::default()).unwrap();
         let pages = CpuPool::new("test", 1, 1).unwrap();
         let mut looker = Looker::new(client, pages, ACCOUNT_LOOKS_MAX + 1);
         looker.wait_max = Duration::ZERO;
@@ -226,19 +227,23 @@ mod tests {
             .acquire_many(u32::try_from(ACCOUNT_LOOKS_MAX).unwrap())
             .await
             .unwrap();
-        assert_eq!(look("acc_a").await.outcome, Outcome::Unreachable, "its own are taken");
+        assert_eq!(
+            look("acc_a").await.outcome,
+            ProofOutcome::Unreachable,
+            "its own are taken"
+        );
         assert_eq!(
             look("acc_b").await.outcome,
-            Outcome::Refused,
+            ProofOutcome::Refused,
             "this machine, which isn't asked"
         );
         drop(own);
-        assert_eq!(look("acc_a").await.outcome, Outcome::Refused);
+        assert_eq!(look("acc_a").await.outcome, ProofOutcome::Refused);
         let all = looker
             .places
             .acquire_many(u32::try_from(ACCOUNT_LOOKS_MAX + 1).unwrap());
         let all = all.await.unwrap();
-        assert_eq!(look("acc_b").await.outcome, Outcome::Unreachable, "all are taken");
+        assert_eq!(look("acc_b").await.outcome, ProofOutcome::Unreachable, "all are taken");
         drop(all);
     }
 }

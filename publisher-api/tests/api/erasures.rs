@@ -8,7 +8,7 @@ use publisher_api::{Eraser, PublisherConfig};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use usage::Usage;
-use warehouse::{Call, CommittedOffset, LedgerRow, VerdictsPosition, Warehouse};
+use warehouse::{CommittedOffset, LedgerRow, SqlStatement, VerdictsPosition, Warehouse};
 
 use crate::engine;
 use crate::stack::{ALL, BOTH, DAY_MS, START_MS, Stack};
@@ -165,7 +165,7 @@ async fn clients_are_erased_and_certified_and_the_numbers_stay() {
     // And a day later its own bytes are gone.
     stack.pass_ms(DAY_MS + 1);
     let left = warehouse::MetadataErasure {
-        scope: warehouse::Scope::of(vec!["example.com".to_owned()]),
+        scope: warehouse::QueryScope::of(vec!["example.com".to_owned()]),
         before_ms: START_MS,
     };
     let gone = || async { warehouse.metadata_left(&left).await.unwrap().is_none() };
@@ -207,7 +207,7 @@ async fn aggregates_lose_their_clients_before_an_erasure_is_done() {
         let sql = format!(
             "SELECT groupUniqArray(toString(client_name)) FROM usage WHERE grain = 'client' AND publisher = '{publisher}'"
         );
-        warehouse.one::<Vec<String>>("test", Call::new(sql))
+        warehouse.one::<Vec<String>>("test", SqlStatement::new(sql))
     };
     assert_eq!(names("example.com").await.unwrap(), [""]);
     assert_eq!(names("rival.example").await.unwrap(), ["=reader, the \"first\""]);

@@ -64,7 +64,7 @@ async fn keys_come_by_https_rotate_and_outlive_the_server() {
     let folder = tempfile::tempdir().unwrap();
     let certificates = Certificates::make(folder.path()).unwrap();
     let server = Server::start(&certificates, &provider.jwks_file());
-    let outbound = outbound::Client::new(&outbound::Config {
+    let outbound = outbound::OutboundClient::new(&outbound::Config {
         test_root_ca: Some(certificates.ca.clone()),
         test_allow_addresses: vec!["127.0.0.0/8".parse().unwrap()],
         test_https_port: Some(server.port),
@@ -111,7 +111,7 @@ async fn keys_come_by_https_rotate_and_outlive_the_server() {
 #[tokio::test]
 async fn a_url_that_may_not_be_asked_is_refused() {
     let provider = Provider::new();
-    let outbound = outbound::Client::new(&outbound::Config::default()).unwrap();
+    let outbound = outbound::OutboundClient::new(&outbound::Config::default()).unwrap();
     for url in [
         "https://127.0.0.1/jwks.json",
         "https://[::1]/",

@@ -89,7 +89,7 @@ async fn deps(dir: &Path, clock: &Arc<AtomicI64>) -> Deps {
         .await
         .unwrap();
     let nowhere = Target::Socket(dir.join("nobody-listens"));
-    let outbound = outbound::Client::new(&outbound::Config::default()).unwrap();
+    let outbound = outbound::OutboundClient::new(&outbound::Config::default()).unwrap();
     Deps {
         authority: Arc::new(Authority::new(&AuthConfig::default(), dir, &outbound).unwrap()),
         outbound,

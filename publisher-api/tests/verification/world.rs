@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use outbound::{Client, Config};
+use outbound::{Config, OutboundClient};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tempfile::TempDir;
 use test_engines::Dns;
@@ -107,7 +107,7 @@ impl World {
         std::mem::take(&mut *self.heads.lock().unwrap())
     }
 
-    pub(crate) fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> OutboundClient {
         let config = Config {
             dns_ms_max: 300,
             test_root_ca: Some(self.folder.path().join("root.pem")),
@@ -116,7 +116,7 @@ impl World {
             test_https_port: Some(self.port),
             ..Config::default()
         };
-        Client::new(&config).unwrap()
+        OutboundClient::new(&config).unwrap()
     }
 }
 

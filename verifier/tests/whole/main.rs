@@ -18,7 +18,7 @@ use service::health::Health;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use verifier::{VerifierConfig, VerifierError};
-use warehouse::{Call, EmbeddedEngine, PartitionProgress, Target, Warehouse, WarehouseConfig};
+use warehouse::{EmbeddedEngine, PartitionProgress, SqlStatement, Target, Warehouse, WarehouseConfig};
 use writer::{WriterConfig, WriterError};
 
 use receipts::{batch, generate, record, single, tampered};
@@ -214,7 +214,7 @@ impl World {
         let deadline = Instant::now() + Duration::from_secs(60);
         let query = "SELECT raw, toUnixTimestamp64Milli(received_at) FROM evidence FINAL";
         let rows = loop {
-            let rows: Vec<(String, i64)> = self.warehouse.rows("test", Call::new(query)).await.unwrap();
+            let rows: Vec<(String, i64)> = self.warehouse.rows("test", SqlStatement::new(query)).await.unwrap();
             if rows.len() == model.accepted.len() {
                 break rows;
             }
@@ -268,7 +268,7 @@ impl World {
     async fn assert_usage(&self, model: &Model) {
         let receipts = i64::try_from(model.accepted.len()).unwrap();
         let query = "SELECT toString(grain), sum(receipts) FROM usage GROUP BY grain ORDER BY grain";
-        let grains: Vec<(String, i64)> = self.warehouse.rows("test", Call::new(query)).await.unwrap();
+        let grains: Vec<(String, i64)> = self.warehouse.rows("test", SqlStatement::new(query)).await.unwrap();
         assert_eq!(grains.len(), 5, "{grains:?}");
         assert!(
             grains.iter().all(|(_, sum)| *sum == receipts),
@@ -276,14 +276,26 @@ impl World {
         );
         let query = "SELECT count() FROM (SELECT time, key FROM usage WHERE grain = 'counted'
             GROUP BY time, key HAVING sum(receipts) != 1)";
-        assert_eq!(self.warehouse.one::<u64>("test", Call::new(query)).await.unwrap(), 0);
+        assert_eq!(
+            self.warehouse
+                .one::<u64>("test", SqlStatement::new(query))
+                .await
+                .unwrap(),
+            0
+        );
         let query = "SELECT count() FROM (SELECT publisher, entry_id, day, sum(n) FROM (
                 SELECT publisher, entry_id, toUInt32(toUnixTimestamp(toStartOfDay(timestamp))) AS day, toInt64(1) AS n
                 FROM receipts FINAL
                 UNION ALL
                 SELECT publisher, entry_id, intDiv(time, 86400) * 86400, -receipts FROM usage WHERE grain = 'entry')
             GROUP BY ALL HAVING sum(n) != 0)";
-        assert_eq!(self.warehouse.one::<u64>("test", Call::new(query)).await.unwrap(), 0);
+        assert_eq!(
+            self.warehouse
+                .one::<u64>("test", SqlStatement::new(query))
+                .await
+                .unwrap(),
+            0
+        );
     }
 }
 

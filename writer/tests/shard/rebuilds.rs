@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use usage::Usage;
 use uuid::Uuid;
-use warehouse::Scope;
+use warehouse::QueryScope;
 use writer::GROUP;
 
 use crate::harness::{WAIT_MAX, World, run};
@@ -14,7 +14,7 @@ const SUMS: &str = "SELECT uniqExact(sum) = 1 AND count() = 5 ? max(sum) : 0
     FROM (SELECT sum(receipts) AS sum FROM usage GROUP BY grain)";
 
 async fn request(world: &World) -> Uuid {
-    let scope = Scope::of(vec!["news.example".to_owned()]);
+    let scope = QueryScope::of(vec!["news.example".to_owned()]);
     let usage = Usage::new(world.warehouse.clone());
     usage.request_rebuild(&scope, service::instant::now_ms()).await.unwrap()
 }

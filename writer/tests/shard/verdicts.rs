@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
-use blocks::{AcceptedRow, Counts, Header, RejectedRow, Rows, SourceIndex, SourceRange};
+use blocks::{AcceptedRow, Header, ReceiptCounts, RejectedRow, Rows, SourceIndex, SourceRange};
 use bytes::Bytes;
 use receipt_log::Position;
 use uuid::Uuid;
@@ -73,8 +73,8 @@ impl Source {
             shard_map: 0,
             first_appended_at_ms: self.complete_through_ms,
             complete_through_ms: self.complete_through_ms,
-            block: Counts::default(),
-            shard_counts: Counts::default(),
+            block: ReceiptCounts::default(),
+            shard_counts: ReceiptCounts::default(),
             verifier: "test".to_owned(),
         }
     }
@@ -104,7 +104,7 @@ impl Source {
         }
         let mut header = self.header(records.len() as u64);
         let (accepted, rejected) = (rows.accepted() as u64, rows.rejected());
-        header.block = Counts {
+        header.block = ReceiptCounts {
             received: accepted + rejected,
             accepted,
             rejected,

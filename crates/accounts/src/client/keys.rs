@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::ClientKey;
 use crate::limits::KEYS_PER_CLIENT_MAX;
-use crate::registry::{Subject, increment};
+use crate::registry::{RegistrySection, increment};
 use crate::row::RowValues;
 use crate::trail::{self, TrailChange};
 use crate::{Accounts, AccountsError};
@@ -78,7 +78,7 @@ impl Accounts {
         }
         let work = async {
             let mut transaction = self.begin().await?;
-            increment(&mut transaction, Subject::Clients).await?;
+            increment(&mut transaction, RegistrySection::Clients).await?;
             if state(&mut transaction, &new.key).await? == Some(ClientKeyState::Registered) {
                 return Ok(false);
             }
@@ -113,7 +113,7 @@ impl Accounts {
     pub async fn revoke_client_key(&self, key: &ClientKey, from_ms: i64) -> Result<Revoked, AccountsError> {
         let work = async {
             let mut transaction = self.begin().await?;
-            increment(&mut transaction, Subject::Clients).await?;
+            increment(&mut transaction, RegistrySection::Clients).await?;
             match state(&mut transaction, key).await? {
                 None => return Ok(Revoked::Unknown),
                 Some(ClientKeyState::RevokedFrom(from_ms)) => return Ok(Revoked::Before(from_ms)),

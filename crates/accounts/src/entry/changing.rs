@@ -120,7 +120,7 @@ impl Accounts {
                 at_ms: self.now_ms(),
             };
             trail::note(&mut transaction, &change).await?;
-            registry::increment(&mut transaction, registry::Subject::Entries).await?;
+            registry::increment(&mut transaction, registry::RegistrySection::Entries).await?;
             transaction.commit().await?;
             Ok(Erased::Done)
         };
@@ -180,7 +180,7 @@ pub(crate) async fn erase_entries_of(
         at_ms,
     };
     trail::note(transaction, &change).await?;
-    registry::increment(transaction, registry::Subject::Entries).await?;
+    registry::increment(transaction, registry::RegistrySection::Entries).await?;
     Ok(erased.len() as u64)
 }
 

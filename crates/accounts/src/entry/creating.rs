@@ -91,7 +91,7 @@ impl Creation<'_> {
             let count = before + i64::try_from(made.len()).unwrap_or(i64::MAX);
             set_count(&mut transaction, self.account_id, count).await?;
             // Last, because it holds up whoever else makes or erases entries until the commit.
-            registry::increment(&mut transaction, registry::Subject::Entries).await?;
+            registry::increment(&mut transaction, registry::RegistrySection::Entries).await?;
             transaction.commit().await?;
         }
         Ok(outcomes)

@@ -9,7 +9,7 @@ use sqlx::{Any, Transaction};
 
 use super::{EntriesWish, Erasure, ErasureState, counts_text, read, read_counts, select};
 use crate::entry::erase_entries_of;
-use crate::registry::{Subject, increment};
+use crate::registry::{RegistrySection, increment};
 use crate::trail::{self, TrailChange};
 use crate::{Accounts, AccountsError, MailKind, mail};
 
@@ -267,7 +267,7 @@ async fn step(
             add(counts, owned.table, erased);
         }
         // Its keys prove nothing from now on, and verifiers know them.
-        increment(transaction, Subject::Operators).await?;
+        increment(transaction, RegistrySection::Operators).await?;
     }
     Ok(false)
 }

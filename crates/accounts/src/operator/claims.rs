@@ -4,7 +4,7 @@
 use uuid::Uuid;
 
 use super::{Operator, OperatorError, note};
-use crate::registry::{Subject, increment};
+use crate::registry::{RegistrySection, increment};
 use crate::row::RowValues;
 use crate::{Accounts, AccountsError};
 
@@ -20,7 +20,7 @@ impl Accounts {
     pub async fn claim_client(&self, operator: &Operator, actor: &str, client_id: Uuid) -> Result<bool, OperatorError> {
         let work = async {
             let mut transaction = self.begin().await?;
-            increment(&mut transaction, Subject::Operators).await?;
+            increment(&mut transaction, RegistrySection::Operators).await?;
             let (id, now_ms) = (operator.id.to_string(), self.now_ms());
             let insert = "INSERT INTO operator_clients (client_id, operator_id, claimed_at_ms) VALUES ($1, $2, $3)
                 ON CONFLICT (client_id, operator_id) DO NOTHING";
@@ -61,7 +61,7 @@ impl Accounts {
     ) -> Result<bool, AccountsError> {
         let work = async {
             let mut transaction = self.begin().await?;
-            increment(&mut transaction, Subject::Operators).await?;
+            increment(&mut transaction, RegistrySection::Operators).await?;
             let delete = "DELETE FROM operator_clients WHERE client_id = $1 AND operator_id = $2";
             let delete = sqlx::query(delete).bind(client_id.to_string());
             let delete = delete.bind(operator.id.to_string());

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use sqlx::{Any, Transaction};
 
 use super::{Operator, OperatorError, note};
-use crate::registry::{Subject, increment};
+use crate::registry::{RegistrySection, increment};
 use crate::row::RowValues;
 use crate::{Accounts, AccountsError, Fingerprint};
 
@@ -89,7 +89,7 @@ impl Accounts {
         }
         let work = async {
             let mut transaction = self.begin().await?;
-            increment(&mut transaction, Subject::Operators).await?;
+            increment(&mut transaction, RegistrySection::Operators).await?;
             let id = operator.id.to_string();
             if let Some(holder) = self.holder(&mut transaction, key.fingerprint).await? {
                 return Ok(if holder == id {
@@ -135,7 +135,7 @@ impl Accounts {
     ) -> Result<bool, AccountsError> {
         let work = async {
             let mut transaction = self.begin().await?;
-            increment(&mut transaction, Subject::Operators).await?;
+            increment(&mut transaction, RegistrySection::Operators).await?;
             let now_ms = self.now_ms();
             if !end_period(&mut transaction, &operator.id.to_string(), key, now_ms).await? {
                 return Ok(false);

@@ -6,7 +6,7 @@ use crate::{Accounts, AccountsError};
 
 /// Part of the registry with a version of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Subject {
+pub(crate) enum RegistrySection {
     /// Client keys.
     Clients,
     /// Entries.
@@ -15,7 +15,7 @@ pub(crate) enum Subject {
     Operators,
 }
 
-impl Subject {
+impl RegistrySection {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Clients => "clients",
@@ -47,11 +47,11 @@ impl Accounts {
         let mut versions = RegistryVersions::default();
         let rows: Vec<(String, i64)> = self.timed("registry_versions", work).await?;
         for (subject, number) in rows {
-            if subject == Subject::Clients.as_str() {
+            if subject == RegistrySection::Clients.as_str() {
                 versions.clients = number;
-            } else if subject == Subject::Entries.as_str() {
+            } else if subject == RegistrySection::Entries.as_str() {
                 versions.entries = number;
-            } else if subject == Subject::Operators.as_str() {
+            } else if subject == RegistrySection::Operators.as_str() {
                 versions.operators = number;
             }
         }
@@ -64,7 +64,7 @@ impl Accounts {
 /// with the change.
 pub(crate) async fn increment(
     transaction: &mut Transaction<'static, Any>,
-    subject: Subject,
+    subject: RegistrySection,
 ) -> Result<(), AccountsError> {
     let update = "UPDATE registry_versions SET number = number + 1 WHERE subject = $1";
     let update = sqlx::query(update).bind(subject.as_str());

@@ -1,6 +1,6 @@
 //! Headers and rows to make records of.
 
-use blocks::{AcceptedRow, Counts, Header, RejectedRow, Rows, SourceIndex, SourceRange, VERSION};
+use blocks::{AcceptedRow, Header, ReceiptCounts, RejectedRow, Rows, SourceIndex, SourceRange, VERSION};
 use bytes::Bytes;
 use uuid::Uuid;
 
@@ -26,12 +26,12 @@ pub(crate) fn header(accepted: u64, rejected: u64) -> Header {
         shard_map: u64::MAX - 1,
         first_appended_at_ms: 1_751_286_896_789,
         complete_through_ms: -1,
-        block: Counts {
+        block: ReceiptCounts {
             received: accepted + rejected,
             accepted,
             rejected,
         },
-        shard_counts: Counts {
+        shard_counts: ReceiptCounts {
             received: accepted + rejected,
             accepted,
             rejected,

@@ -9,11 +9,11 @@ use std::{
 /// or the log is opened again. Append times and watermarks come from the same clock, so they
 /// compare.
 #[derive(Debug)]
-pub(super) struct Clock {
+pub(super) struct LogClock {
     latest_ms: AtomicI64,
 }
 
-impl Clock {
+impl LogClock {
     /// A clock that starts no earlier than `floor_ms`.
     pub(super) fn new(floor_ms: i64) -> Self {
         Self {
@@ -39,8 +39,8 @@ mod tests {
     #[test]
     fn never_falls_behind_its_floor() {
         let ahead_ms = system_ms() + 3_600_000;
-        let clock = Clock::new(ahead_ms);
+        let clock = LogClock::new(ahead_ms);
         assert_eq!(clock.now_ms(), ahead_ms);
-        assert!(Clock::new(0).now_ms() < ahead_ms);
+        assert!(LogClock::new(0).now_ms() < ahead_ms);
     }
 }

@@ -7,9 +7,9 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{
     blocking::off_the_workers,
-    groups::{Group, Output},
+    groups::{CommitOutput, Group},
     reader::{ReadCursor, ReadError},
-    shared::Shared,
+    shared::LogState,
 };
 use crate::{
     record::LoggedRecord,
@@ -21,7 +21,7 @@ const WAIT_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// The active consumer of one group, until a newer one of the same group fences it.
 pub struct EmbeddedConsumer {
-    shared: Arc<Shared>,
+    shared: Arc<LogState>,
     group: Arc<Group>,
     generation: u64,
     next_offset: u64,
@@ -48,7 +48,7 @@ impl std::fmt::Debug for EmbeddedConsumer {
 }
 
 impl EmbeddedConsumer {
-    pub(super) fn new(shared: Arc<Shared>, group: Arc<Group>, generation: u64) -> Self {
+    pub(super) fn new(shared: Arc<LogState>, group: Arc<Group>, generation: u64) -> Self {
         let next_offset = group.next_offset().unwrap_or(0).max(shared.catalog.begin());
         shared.cache.lock().follow(&group.name, next_offset);
         shared.news.notify_waiters();
@@ -107,7 +107,7 @@ impl EmbeddedConsumer {
     pub(super) fn commit_with(
         &self,
         commits: Vec<Commit>,
-        output: impl FnOnce() -> Result<Output, CommitError> + Send + 'static,
+        output: impl FnOnce() -> Result<CommitOutput, CommitError> + Send + 'static,
     ) -> impl Future<Output = Result<(), CommitError>> + Send + 'static {
         let (shared, group, generation) = (Arc::clone(&self.shared), Arc::clone(&self.group), self.generation);
         async move {
@@ -207,7 +207,7 @@ impl LogConsumer for EmbeddedConsumer {
     }
 
     fn commit(&mut self, commits: Vec<Commit>) -> BoxFuture<'_, Result<(), CommitError>> {
-        self.commit_with(commits, || Ok(Output::None)).boxed()
+        self.commit_with(commits, || Ok(CommitOutput::None)).boxed()
     }
 }
 

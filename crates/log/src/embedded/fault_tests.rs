@@ -10,7 +10,7 @@ use rand::SeedableRng;
 use rand::distr::{Alphanumeric, SampleString};
 use rand::rngs::StdRng;
 
-use super::{DirectIo, EmbeddedConfig, EmbeddedLog, faults::Faults, segment_file::segment_bases};
+use super::{DirectIo, EmbeddedConfig, EmbeddedLog, faults::InjectedFaults, segment_file::segment_bases};
 use crate::{
     Topic,
     record::{Record, RecordKind},
@@ -73,7 +73,7 @@ async fn assert_exactly(log: &EmbeddedLog, acknowledged: &[(usize, u64)]) {
     assert_eq!(found, acknowledged);
 }
 
-async fn refuses_and_recovers(direct_io: DirectIo, fault: impl Fn(&Faults) -> &AtomicBool) {
+async fn refuses_and_recovers(direct_io: DirectIo, fault: impl Fn(&InjectedFaults) -> &AtomicBool) {
     let dir = tempfile::tempdir().unwrap();
     let log = EmbeddedLog::open(dir.path(), config(direct_io)).unwrap();
     let fault = |on: bool| fault(&log.shared().faults).store(on, Ordering::SeqCst);
@@ -125,7 +125,7 @@ async fn a_segment_that_cannot_be_made_stops_appends_only() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn output_that_can_t_be_stored_moves_no_position_and_is_seen_by_nobody() {
-    let faults: [fn(&Faults) -> &AtomicBool; 2] = [|faults| &faults.write, |faults| &faults.sync];
+    let faults: [fn(&InjectedFaults) -> &AtomicBool; 2] = [|faults| &faults.write, |faults| &faults.sync];
     for fault in faults {
         let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
         let receipts = EmbeddedLog::open(dirs[0].path(), config(DirectIo::Auto)).unwrap();

@@ -7,7 +7,7 @@ use std::{
 
 /// Operations of the writing thread that fail now.
 #[derive(Debug, Default)]
-pub(super) struct Faults {
+pub(super) struct InjectedFaults {
     /// Half of the bytes are written, then EIO.
     pub(super) write: AtomicBool,
     /// Everything is written, the sync fails.
@@ -16,7 +16,7 @@ pub(super) struct Faults {
     pub(super) roll: AtomicBool,
 }
 
-impl Faults {
+impl InjectedFaults {
     pub(super) fn check(fault: &AtomicBool) -> io::Result<()> {
         if fault.load(Ordering::SeqCst) {
             Err(io::Error::from_raw_os_error(5))

@@ -71,7 +71,7 @@ impl Group {
 
 /// Whether something was stored along with a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Output {
+pub(super) enum CommitOutput {
     None,
     Stored,
 }
@@ -154,7 +154,7 @@ impl Groups {
         generation: u64,
         commits: Vec<Commit>,
         end_offset: impl Fn() -> Option<u64>,
-        output: impl FnOnce() -> Result<Output, CommitError>,
+        output: impl FnOnce() -> Result<CommitOutput, CommitError>,
     ) -> Result<(), CommitError> {
         let _turn = group.turn.lock();
         let (current, mut before) = {
@@ -185,11 +185,11 @@ impl Groups {
             output,
         ) {
             (Ok(()), _) => {}
-            (Err(error), Output::Stored) => {
+            (Err(error), CommitOutput::Stored) => {
                 let (group, next_offset) = (&group.name, committed.next_offset);
                 tracing::warn!(%error, group, next_offset, "the output is stored, its position can't be written now");
             }
-            (Err(error), Output::None) => return Err(CommitError::Unavailable(error.to_string())),
+            (Err(error), CommitOutput::None) => return Err(CommitError::Unavailable(error.to_string())),
         }
         group.state.lock().committed = Some(committed);
         Ok(())

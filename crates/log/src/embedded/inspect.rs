@@ -8,7 +8,7 @@ use super::{
     EmbeddedLog,
     blocking::off_the_workers,
     reader::{DurableExtent, ReadCursor, ReadError},
-    shared::Shared,
+    shared::LogState,
 };
 use crate::{
     record::LoggedRecord,
@@ -50,7 +50,7 @@ pub(super) fn only_partition(partition: u32) -> Result<(), InspectError> {
     )))
 }
 
-impl Shared {
+impl LogState {
     /// When `offset` was appended: from memory almost always.
     async fn appended_at_ms(self: &Arc<Self>, group: &str, offset: u64) -> Result<i64, InspectError> {
         if let Some(appended_at_ms) = self.times.lock().of(offset) {

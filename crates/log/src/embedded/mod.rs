@@ -54,7 +54,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use self::{
-    append_times::AppendTimes, clock::Clock, groups::Groups, meters::LogMeters, queue::Queue, shared::Shared,
+    append_times::AppendTimes, clock::LogClock, groups::Groups, meters::LogMeters, queue::Queue, shared::LogState,
     spare::Spare, tail_cache::TailCache, writer::SegmentWriter,
 };
 pub use self::{
@@ -81,7 +81,7 @@ pub struct EmbeddedLog {
 }
 
 struct OpenLog {
-    shared: Arc<Shared>,
+    shared: Arc<LogState>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -119,10 +119,10 @@ impl EmbeddedLog {
         let direct =
             config.direct_io == DirectIo::Auto && segment_file::takes_direct_io(&dir).map_err(OpenError::io(&dir))?;
         let recovered = recovery::recover(&dir, &config, direct)?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(LogState {
             epoch: recovered.epoch,
             direct,
-            clock: Clock::new(recovered.newest_ms),
+            clock: LogClock::new(recovered.newest_ms),
             queue: Queue::new(
                 config.queue_bytes_max,
                 config.queue_records_max,
@@ -138,7 +138,7 @@ impl EmbeddedLog {
             meters: LogMeters::new(topic),
             lock: Mutex::new(Some(lock)),
             #[cfg(test)]
-            faults: faults::Faults::default(),
+            faults: faults::InjectedFaults::default(),
             config,
             dir,
         });
@@ -257,7 +257,7 @@ impl EmbeddedLog {
         self.open.close();
     }
 
-    fn shared(&self) -> &Arc<Shared> {
+    fn shared(&self) -> &Arc<LogState> {
         &self.open.shared
     }
 }

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt, ready};
 
-use super::{consumer::EmbeddedConsumer, frame, groups::Output, segment_file::FRAMES_START, shared::Shared};
+use super::{consumer::EmbeddedConsumer, frame, groups::CommitOutput, segment_file::FRAMES_START, shared::LogState};
 use crate::{
     record::Record,
     traits::{AppendError, Commit, CommitError, ConsumeError, LogConsumer, LogProcessor, PollLimits, Polled},
@@ -34,7 +34,7 @@ pub struct EmbeddedProcessor {
 
 /// The log that the output goes to.
 #[derive(Clone)]
-struct Verdicts(Arc<Shared>);
+struct Verdicts(Arc<LogState>);
 
 impl std::fmt::Debug for Verdicts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -43,7 +43,7 @@ impl std::fmt::Debug for Verdicts {
 }
 
 impl EmbeddedProcessor {
-    pub(super) fn new(consumer: EmbeddedConsumer, verdicts: Arc<Shared>) -> Self {
+    pub(super) fn new(consumer: EmbeddedConsumer, verdicts: Arc<LogState>) -> Self {
         Self {
             consumer,
             verdicts: Verdicts(verdicts),
@@ -96,16 +96,16 @@ impl Verdicts {
     }
 
     /// Appends all of them and waits until they are durable.
-    fn append(&self, measured: Measured) -> Result<Output, CommitError> {
+    fn append(&self, measured: Measured) -> Result<CommitOutput, CommitError> {
         let count = measured.records.len();
         if count == 0 {
-            return Ok(Output::None);
+            return Ok(CommitOutput::None);
         }
         let refused = |error: AppendError| CommitError::Unavailable(format!("verdicts: {error}"));
         let answer = self.0.queue.push_all(measured.records, count, measured.bytes);
         let stored = answer.map_err(refused)?.blocking_recv();
         stored.unwrap_or_else(|_| Err(super::writer_died())).map_err(refused)?;
-        Ok(Output::Stored)
+        Ok(CommitOutput::Stored)
     }
 }
 

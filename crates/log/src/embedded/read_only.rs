@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use super::{
     catalog::{Catalog, Segment},
-    clock::Clock,
+    clock::LogClock,
     error::OpenError,
     identity,
     inspect::{at_offset, last, look, only_partition},
@@ -44,7 +44,7 @@ struct SegmentView {
     dir: PathBuf,
     epoch: u32,
     direct: bool,
-    clock: Clock,
+    clock: LogClock,
     catalog: Catalog,
     known: Mutex<ReadProgress>,
 }
@@ -71,7 +71,7 @@ impl ReadOnlyLog {
             dir: dir.to_owned(),
             epoch,
             direct,
-            clock: Clock::new(0),
+            clock: LogClock::new(0),
             catalog: Catalog::default(),
             known: Mutex::default(),
         };

@@ -2,7 +2,7 @@
 
 use std::{fs, sync::Arc};
 
-use super::{catalog::Segment, config::EmbeddedConfig, segment_file::sync_dir, shared::Shared};
+use super::{catalog::Segment, config::EmbeddedConfig, segment_file::sync_dir, shared::LogState};
 
 /// The oldest segments that may and should go, in order: those whose records are all before
 /// `deletable`.
@@ -24,7 +24,7 @@ fn expired(segments: &[Arc<Segment>], deletable: u64, now_ms: i64, config: &Embe
 }
 
 /// Deletes what the settings don't keep.
-pub(super) fn enforce(shared: &Shared) {
+pub(super) fn enforce(shared: &LogState) {
     let now_ms = shared.clock.now_ms();
     // Chosen while no group can join: a new group starts at the oldest segment that is left.
     let gone = shared.groups.while_none_joins(|committed_by_all| {

@@ -10,17 +10,17 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::{
-    append_times::AppendTimes, catalog::Catalog, clock::Clock, config::EmbeddedConfig, groups::Groups,
+    append_times::AppendTimes, catalog::Catalog, clock::LogClock, config::EmbeddedConfig, groups::Groups,
     meters::LogMeters, queue::Queue, reader::DurableExtent, spare::Spare, tail_cache::TailCache,
 };
 
-pub(super) struct Shared {
+pub(super) struct LogState {
     pub(super) dir: PathBuf,
     pub(super) config: EmbeddedConfig,
     pub(super) epoch: u32,
     /// Whether files are written and read past the page cache.
     pub(super) direct: bool,
-    pub(super) clock: Clock,
+    pub(super) clock: LogClock,
     pub(super) queue: Queue,
     pub(super) catalog: Catalog,
     /// Offset behind the newest durable record. Set after the sync, before the acknowledgement.
@@ -35,10 +35,10 @@ pub(super) struct Shared {
     /// The locked file, until the log is closed.
     pub(super) lock: Mutex<Option<File>>,
     #[cfg(test)]
-    pub(super) faults: super::faults::Faults,
+    pub(super) faults: super::faults::InjectedFaults,
 }
 
-impl Shared {
+impl LogState {
     pub(super) fn end_offset(&self) -> u64 {
         self.end_offset.load(Ordering::Acquire)
     }

@@ -5,7 +5,7 @@ use std::{fs, io, sync::Arc, time::Duration};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 
-use super::{catalog::Segment, config::EmbeddedConfig, retention, segment_file::sealed_length, shared::Shared};
+use super::{catalog::Segment, config::EmbeddedConfig, retention, segment_file::sealed_length, shared::LogState};
 
 /// Pause of upkeep when nothing happens.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -18,7 +18,7 @@ pub(super) struct SealedSegment {
 }
 
 /// Works until the writer is gone.
-pub(super) fn run(shared: &Shared, sealed: &Receiver<SealedSegment>) {
+pub(super) fn run(shared: &LogState, sealed: &Receiver<SealedSegment>) {
     loop {
         look_around(shared);
         match sealed.recv_timeout(PAUSE) {
@@ -45,7 +45,7 @@ fn cut(sealed: &SealedSegment) {
 }
 
 /// Does a round of upkeep: also done once when the log is opened.
-pub(super) fn look_around(shared: &Shared) {
+pub(super) fn look_around(shared: &LogState) {
     retention::enforce(shared);
     let refusal = low_space(shared);
     if refusal.is_none()
@@ -71,13 +71,13 @@ pub(super) fn look_around(shared: &Shared) {
 }
 
 /// Why no records should be taken although the disk takes them still.
-fn low_space(shared: &Shared) -> Option<Arc<str>> {
+fn low_space(shared: &LogState) -> Option<Arc<str>> {
     lacking(shared, shared.config.min_free_bytes).map(Arc::from)
 }
 
 /// Whether a new segment leaves the space free that others on this disk are to have: it takes all
 /// of its own at once.
-pub(super) fn room_for_segment(shared: &Shared) -> io::Result<()> {
+pub(super) fn room_for_segment(shared: &LogState) -> io::Result<()> {
     if shared.spare.bytes() > 0 {
         return Ok(());
     }
@@ -92,7 +92,7 @@ pub(super) fn room_for_segment(shared: &Shared) -> io::Result<()> {
     }
 }
 
-fn lacking(shared: &Shared, wanted: u64) -> Option<String> {
+fn lacking(shared: &LogState, wanted: u64) -> Option<String> {
     if shared.config.min_free_bytes == 0 {
         return None;
     }
@@ -101,7 +101,7 @@ fn lacking(shared: &Shared, wanted: u64) -> Option<String> {
 }
 
 /// Bytes that an ordinary user may still write on the log's disk.
-fn free_bytes(shared: &Shared) -> Option<u64> {
+fn free_bytes(shared: &LogState) -> Option<u64> {
     let found = rustix::fs::statvfs(&shared.dir).ok()?;
     Some(found.f_bavail.saturating_mul(found.f_frsize))
 }

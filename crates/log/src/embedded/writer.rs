@@ -21,7 +21,7 @@ use super::{
     segment_file::{
         FRAMES_START, SegmentHeader, SegmentReader, open_for_append, sealed_length, segment_path, sync_dir,
     },
-    shared::Shared,
+    shared::LogState,
     upkeep::{SealedSegment, room_for_segment},
 };
 use crate::{
@@ -45,7 +45,7 @@ struct ActiveSegment {
 
 /// State of the writing thread.
 pub(super) struct SegmentWriter {
-    shared: Arc<Shared>,
+    shared: Arc<LogState>,
     sealed: Sender<SealedSegment>,
     /// `None` before the first segment, and after a failure: what was being written can't be
     /// trusted any more (a failed sync drops dirty pages, and the next one would succeed), so
@@ -60,7 +60,7 @@ pub(super) struct SegmentWriter {
 
 impl SegmentWriter {
     /// A writer that continues where recovery found the end, or begins a log's first segment.
-    pub(super) fn begin(shared: Arc<Shared>, sealed: Sender<SealedSegment>, tail: Option<Tail>) -> io::Result<Self> {
+    pub(super) fn begin(shared: Arc<LogState>, sealed: Sender<SealedSegment>, tail: Option<Tail>) -> io::Result<Self> {
         let mut buffer = AlignedBuffer::new(1 << 20);
         let active = match tail {
             None => None,
@@ -212,7 +212,7 @@ impl SegmentWriter {
     fn roll(&mut self) -> io::Result<()> {
         let shared = &self.shared;
         #[cfg(test)]
-        super::faults::Faults::check(&shared.faults.roll)?;
+        super::faults::InjectedFaults::check(&shared.faults.roll)?;
         let base = shared.end_offset();
         let header = SegmentHeader {
             epoch: shared.epoch,
@@ -293,22 +293,22 @@ fn in_last_block(end_at: u64) -> usize {
 }
 
 /// Writes and syncs once.
-fn write_durably(shared: &Shared, file: &File, bytes: &[u8], at: u64) -> io::Result<()> {
+fn write_durably(shared: &LogState, file: &File, bytes: &[u8], at: u64) -> io::Result<()> {
     #[cfg(not(test))]
     let _ = shared;
     #[cfg(test)]
-    if let Err(error) = super::faults::Faults::check(&shared.faults.write) {
+    if let Err(error) = super::faults::InjectedFaults::check(&shared.faults.write) {
         file.write_all_at(&bytes[..bytes.len() / 2 / BLOCK * BLOCK], at)?;
         return Err(error);
     }
     file.write_all_at(bytes, at)?;
     #[cfg(test)]
-    super::faults::Faults::check(&shared.faults.sync)?;
+    super::faults::InjectedFaults::check(&shared.faults.sync)?;
     file.sync_data()
 }
 
 /// A writer that dies by a bug must not leave producers waiting for ever.
-struct PanicGuard(Arc<Shared>);
+struct PanicGuard(Arc<LogState>);
 
 impl Drop for PanicGuard {
     fn drop(&mut self) {

@@ -13,7 +13,7 @@ use crossbeam_channel::{Receiver, Sender, bounded, select};
 use futures_util::future::{BoxFuture, FutureExt};
 use tokio::sync::oneshot;
 
-use super::member::Member;
+use super::member::GroupMember;
 use crate::{
     record::Record,
     traits::{Commit, CommitError, ConsumeError, LogConsumer, PollLimits, Polled},
@@ -82,7 +82,7 @@ impl std::fmt::Debug for KafkaConsumer {
 
 impl KafkaConsumer {
     /// Puts `member` on a thread of its own.
-    pub(super) fn start(member: Member, hurry: Arc<AtomicBool>) -> std::io::Result<(Self, Membership)> {
+    pub(super) fn start(member: GroupMember, hurry: Arc<AtomicBool>) -> std::io::Result<(Self, Membership)> {
         let (questions, asked) = bounded(WAITING_MAX);
         let (stop, stopped) = bounded(0);
         let (left, has_left) = bounded(0);
@@ -158,7 +158,7 @@ fn died() -> ConsumeError {
     ConsumeError::Unavailable(DIED.to_owned())
 }
 
-fn serve(mut member: Member, asked: &Receiver<ConsumerRequest>, stopped: &Receiver<()>) {
+fn serve(mut member: GroupMember, asked: &Receiver<ConsumerRequest>, stopped: &Receiver<()>) {
     loop {
         let question = select! {
             recv(asked) -> question => question,

@@ -57,7 +57,7 @@ pub(super) struct AssignedPartition {
 }
 
 /// The member.
-pub(super) struct Member {
+pub(super) struct GroupMember {
     pub(super) consumer: Arc<MemberClient>,
     settings: ClientConfig,
     topics: Arc<Topics>,
@@ -87,7 +87,7 @@ fn connect(settings: &ClientConfig, topic: &LogTopic) -> Result<Arc<MemberClient
     Ok(Arc::new(consumer))
 }
 
-impl Member {
+impl GroupMember {
     pub(super) fn join(
         config: &KafkaConfig,
         topic: &Arc<LogTopic>,

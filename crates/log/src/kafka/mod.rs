@@ -58,7 +58,7 @@ use self::{
     consumer::Membership,
     inspect::Inspector,
     log_topic::{Appends, LogTopic},
-    member::Member,
+    member::GroupMember,
     plan::TopicPlan,
     role::Role,
     topic::Topics,
@@ -195,7 +195,7 @@ impl KafkaLog {
     fn join(&self, group: &str, transactions: Option<Transactions>) -> Result<KafkaConsumer, KafkaOpenError> {
         let open = &self.open;
         let hurry = Arc::new(AtomicBool::new(false));
-        let member = Member::join(
+        let member = GroupMember::join(
             &open.config,
             &open.topic,
             group,

@@ -43,7 +43,7 @@ use rdkafka::{consumer::Consumer, error::RDKafkaErrorCode};
 
 use super::{
     commits, headers,
-    member::Member,
+    member::GroupMember,
     transactions::{FailedStep, UncommittedTransaction},
 };
 use crate::{
@@ -51,7 +51,7 @@ use crate::{
     traits::{Commit, CommitError},
 };
 
-impl Member {
+impl GroupMember {
     pub(super) fn append_and_commit(
         &mut self,
         records: &[(u32, Record)],

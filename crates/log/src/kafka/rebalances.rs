@@ -66,7 +66,7 @@ impl Rebalances {
 
 impl ConsumerContext for Rebalances {
     /// Answers the group at once. Reading of a new partition starts later, from where
-    /// [`super::member::Member`] says; a partition that was never read isn't in librdkafka's
+    /// [`super::member::GroupMember`] says; a partition that was never read isn't in librdkafka's
     /// assignment, so only the others are taken out of it.
     fn rebalance(&self, consumer: &BaseConsumer<Self>, what: RDKafkaRespErr, list: &mut TopicPartitionList) {
         let partitions = self.partitions(list);

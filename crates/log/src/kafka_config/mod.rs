@@ -7,7 +7,7 @@ mod security;
 use serde::{Deserialize, Serialize};
 
 pub use error::{KafkaOpenError, WrongSetting};
-pub use security::{SaslMechanism, Secret, SecurityProtocol};
+pub use security::{SaslMechanism, SecretText, SecurityProtocol};
 
 /// Bytes around a record in a batch of Kafka's: the batch's header, the record's own lengths.
 /// Generous.
@@ -29,7 +29,7 @@ const TIMEOUT_SCAN_MS: u64 = 1_000;
 /// Compression of record batches on the way to the broker and on its disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Compression {
+pub enum KafkaCompression {
     /// Not at all.
     None,
     /// Cheap for the gateway.
@@ -39,7 +39,7 @@ pub enum Compression {
     Zstd,
 }
 
-impl Compression {
+impl KafkaCompression {
     #[cfg(feature = "kafka")]
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -85,7 +85,7 @@ pub struct KafkaConfig {
     /// the batch.
     pub verdicts_bytes_max: usize,
     /// Compression of record batches.
-    pub compression: Compression,
+    pub compression: KafkaCompression,
     /// Time for which the producer gathers records before it sends them.
     pub linger_ms: u64,
     /// Most records that wait for an acknowledgement; beyond it appends are `Busy`.
@@ -128,7 +128,7 @@ pub struct KafkaConfig {
     /// The login's name.
     pub sasl_username: String,
     /// The login's password.
-    pub sasl_password: Secret,
+    pub sasl_password: SecretText,
 }
 
 impl Default for KafkaConfig {
@@ -148,7 +148,7 @@ impl Default for KafkaConfig {
             verdicts_retention_bytes_max: 0,
             record_bytes_max: (8 << 20) + (64 << 10),
             verdicts_bytes_max: 32 << 20,
-            compression: Compression::Lz4,
+            compression: KafkaCompression::Lz4,
             linger_ms: 1,
             queue_records_max: 65_536,
             queue_bytes_max: 64 << 20,
@@ -167,7 +167,7 @@ impl Default for KafkaConfig {
             ssl_key: String::new(),
             sasl_mechanism: SaslMechanism::ScramSha512,
             sasl_username: String::new(),
-            sasl_password: Secret::default(),
+            sasl_password: SecretText::default(),
         }
     }
 }

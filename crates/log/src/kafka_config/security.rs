@@ -70,9 +70,9 @@ impl SaslMechanism {
 /// Text that is never shown.
 #[derive(Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(transparent)]
-pub struct Secret(String);
+pub struct SecretText(String);
 
-impl Secret {
+impl SecretText {
     /// The secret itself, for the one who must know it.
     #[must_use]
     pub fn reveal(&self) -> &str {
@@ -80,20 +80,20 @@ impl Secret {
     }
 }
 
-impl From<&str> for Secret {
+impl From<&str> for SecretText {
     fn from(secret: &str) -> Self {
         Self(secret.to_owned())
     }
 }
 
 /// Masked, as everywhere.
-impl Serialize for Secret {
+impl Serialize for SecretText {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(if self.0.is_empty() { "" } else { "***" })
     }
 }
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for SecretText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.0.is_empty() { "\"\"" } else { "\"***\"" })
     }

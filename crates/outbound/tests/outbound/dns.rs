@@ -1,10 +1,10 @@
 //! TXT records and names, from a real resolver.
 
-use outbound::{Client, Error, Unresolved};
+use outbound::{Error, OutboundClient, Unresolved};
 
 use crate::world::{World, client, nobody};
 
-async fn texts(client: &Client, name: &str) -> Vec<String> {
+async fn texts(client: &OutboundClient, name: &str) -> Vec<String> {
     let mut texts: Vec<String> = client
         .txt(name)
         .await
@@ -80,7 +80,7 @@ async fn what_is_not_there_is_told_from_what_cannot_be_asked() {
 async fn a_resolver_that_is_silent_or_away_is_a_failure_in_time() {
     let mut config = World::get().config(nobody());
     config.dns_ms_max = 300;
-    let silent = Client::new(&config).unwrap();
+    let silent = OutboundClient::new(&config).unwrap();
     let error = silent.txt("x.silent").await.unwrap_err();
     assert!(
         error.may_pass()
@@ -94,7 +94,7 @@ async fn a_resolver_that_is_silent_or_away_is_a_failure_in_time() {
         "{error:?}"
     );
     config.test_resolver = Some(nobody());
-    let away = Client::new(&config).unwrap();
+    let away = OutboundClient::new(&config).unwrap();
     assert!(away.txt("text.test").await.unwrap_err().may_pass());
 }
 
@@ -103,7 +103,7 @@ async fn what_was_published_a_moment_ago_is_seen() {
     let dns = test_engines::Dns::start("").unwrap();
     let mut config = World::get().config(nobody());
     config.test_resolver = Some(dns.address());
-    let client = Client::new(&config).unwrap();
+    let client = OutboundClient::new(&config).unwrap();
     assert_eq!(why(client.txt("new.test").await.unwrap_err()), Unresolved::NoSuchName);
     dns.set("new.test. 3600 IN TXT \"first\"").unwrap();
     assert_eq!(texts(&client, "new.test").await, ["first"]);

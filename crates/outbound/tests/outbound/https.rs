@@ -123,7 +123,7 @@ async fn the_certificate_must_be_the_hosts() {
     let server = Server::answering(|_| answer("200 OK", "", "secret")).await;
     let mut config = World::get().config(server.address);
     config.test_root_ca = None;
-    let error = outbound::Client::new(&config)
+    let error = outbound::OutboundClient::new(&config)
         .unwrap()
         .get("https://good.test/", 100)
         .await

@@ -4,7 +4,7 @@ use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use outbound::{Client, Config, Error, Step};
+use outbound::{Config, Error, OutboundClient, RequestStep};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 
@@ -25,13 +25,13 @@ async fn saying(text: String) -> Server {
     .await
 }
 
-fn hasty(server: &Server, change: impl FnOnce(&mut Config)) -> Client {
+fn hasty(server: &Server, change: impl FnOnce(&mut Config)) -> OutboundClient {
     let mut config = World::get().config(server.address);
     change(&mut config);
-    Client::new(&config).unwrap()
+    OutboundClient::new(&config).unwrap()
 }
 
-fn step(error: Error) -> (Step, u64) {
+fn step(error: Error) -> (RequestStep, u64) {
     match error {
         Error::TimedOut { step, wait_ms_max, .. } => (step, wait_ms_max),
         other => panic!("{other:?}"),
@@ -43,31 +43,31 @@ async fn each_step_has_its_time() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut config = World::get().config(silent.local_addr().unwrap());
     config.connect_ms_max = 100;
-    let error = Client::new(&config)
+    let error = OutboundClient::new(&config)
         .unwrap()
         .get("https://good.test/", 100)
         .await
         .unwrap_err();
-    assert_eq!(step(error), (Step::Connect, 100), "the handshake isn't answered");
+    assert_eq!(step(error), (RequestStep::Connect, 100), "the handshake isn't answered");
 
     let server = saying(String::new()).await;
     let client = hasty(&server, |config| config.head_ms_max = 100);
     assert_eq!(
         step(client.get("https://good.test/", 100).await.unwrap_err()),
-        (Step::Head, 100)
+        (RequestStep::Head, 100)
     );
     let server = saying("HTTP/1.1 200 OK\r\nx-slow: ".to_owned()).await;
     let client = hasty(&server, |config| config.head_ms_max = 100);
     assert_eq!(
         step(client.get("https://good.test/", 100).await.unwrap_err()),
-        (Step::Head, 100)
+        (RequestStep::Head, 100)
     );
 
     let server = saying("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n12345".to_owned()).await;
     let client = hasty(&server, |config| config.total_ms_max = 500);
     let error = client.get("https://good.test/", 100).await.unwrap_err();
     assert!(error.may_pass() && !error.to_string().contains("12345"));
-    assert_eq!(step(error), (Step::Body, 500));
+    assert_eq!(step(error), (RequestStep::Body, 500));
 
     let client = hasty(&server, |config| config.dns_ms_max = 100);
     let error = client.get("https://x.silent/", 100).await.unwrap_err();

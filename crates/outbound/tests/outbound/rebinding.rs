@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use outbound::{Client, Config, Error};
+use outbound::{Config, Error, OutboundClient};
 use tokio::net::UdpSocket;
 use tokio::task::JoinHandle;
 
@@ -85,7 +85,7 @@ async fn what_was_judged_is_what_is_connected_to() {
         test_allow_addresses: vec!["127.0.0.1/32".parse().unwrap()],
         ..World::get().config(trap.address)
     };
-    let client = Client::new(&config).unwrap();
+    let client = OutboundClient::new(&config).unwrap();
     // The first connection goes where the first answer said, without a second question; the
     // redirect to the same host asks again, and the new address is judged again.
     let error = client.get("https://good.test/", 100).await.unwrap_err();

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::HeaderMap;
-use outbound::{Client, Config, Error};
+use outbound::{Config, Error, OutboundClient};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::server::{Server, Socket, answer, request};
@@ -60,7 +60,7 @@ async fn this_machine_is_reached_only_where_a_person_said_so() {
             test_resolver: Some(dns),
             ..Config::default()
         };
-        Client::new(&config).unwrap()
+        OutboundClient::new(&config).unwrap()
     };
     let (strict, local) = (with(false), with(true));
     for host in ["127.0.0.1", "localhost", "good.test"] {

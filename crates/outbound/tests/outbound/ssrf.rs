@@ -130,7 +130,7 @@ async fn none_of_the_table_is_asked() {
     let mut config = World::get().config(server.address);
     // Of loopback, only where the server is: ::1 and 127.0.0.9 are judged as they are.
     config.test_allow_addresses = vec!["127.0.0.1/32".parse().unwrap()];
-    let client = outbound::Client::new(&config).unwrap();
+    let client = outbound::OutboundClient::new(&config).unwrap();
     for (url, why) in BY_TEXT {
         let told = refusal(client.get(url, 100).await.unwrap_err());
         assert!(told.contains(why), "{url}: {told}");
@@ -196,7 +196,7 @@ async fn tests_settings_open_what_they_name_and_nothing_else() {
         test_allow_addresses: Vec::new(),
         ..World::get().config(server.address)
     };
-    let client = outbound::Client::new(&config).unwrap();
+    let client = outbound::OutboundClient::new(&config).unwrap();
     let told = refusal(client.get("https://good.test/", 10).await.unwrap_err());
     assert_eq!(told, "good.test resolves to an address that isn't public");
     assert_eq!(server.connections(), 0);

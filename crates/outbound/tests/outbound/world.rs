@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use outbound::{Client, Config};
+use outbound::{Config, OutboundClient};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use test_engines::Dns;
 use tokio_rustls::TlsAcceptor;
@@ -113,8 +113,8 @@ fn long_texts() -> String {
 }
 
 /// A client of the world that takes `server`'s port for 443.
-pub fn client(server: SocketAddr) -> Client {
-    Client::new(&World::get().config(server)).unwrap()
+pub fn client(server: SocketAddr) -> OutboundClient {
+    OutboundClient::new(&World::get().config(server)).unwrap()
 }
 
 /// An address nobody listens on.

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 
 /// A fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
+pub struct ConfigFault {
     /// Key of a file, or variable.
     pub place: String,
     /// The fault, and what is allowed.
@@ -15,13 +15,13 @@ pub struct Fault {
 
 /// The faults of one section, as its [`super::Validate`] finds them.
 #[derive(Debug)]
-pub struct Faults {
+pub struct ConfigFaults {
     section: String,
     places: HashMap<String, String>,
-    list: Vec<Fault>,
+    list: Vec<ConfigFault>,
 }
 
-impl Faults {
+impl ConfigFaults {
     /// Starts an empty list for `section`.
     #[must_use]
     pub fn new(section: &str) -> Self {
@@ -45,7 +45,7 @@ impl Faults {
             None if key.is_empty() => self.section.clone(),
             None => format!("{}.{key}", self.section),
         };
-        self.list.push(Fault {
+        self.list.push(ConfigFault {
             place,
             what: what.into(),
         });
@@ -76,7 +76,7 @@ impl Faults {
 
     /// Faults that were found.
     #[must_use]
-    pub fn into_vec(self) -> Vec<Fault> {
+    pub fn into_vec(self) -> Vec<ConfigFault> {
         self.list
     }
 }
@@ -85,15 +85,15 @@ impl Faults {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct ConfigError {
     /// Every fault found, never empty.
-    pub faults: Vec<Fault>,
+    pub faults: Vec<ConfigFault>,
 }
 
 impl ConfigError {
-    pub(super) fn of(fault: Fault) -> Self {
+    pub(super) fn of(fault: ConfigFault) -> Self {
         Self { faults: vec![fault] }
     }
 
-    pub(super) fn check(faults: Vec<Fault>) -> Result<(), Self> {
+    pub(super) fn check(faults: Vec<ConfigFault>) -> Result<(), Self> {
         if faults.is_empty() {
             Ok(())
         } else {

@@ -37,7 +37,7 @@ impl Default for Example {
 }
 
 impl Validate for Example {
-    fn validate(&self, faults: &mut Faults) {
+    fn validate(&self, faults: &mut ConfigFaults) {
         faults.range("connections_max", self.connections_max, 1..=100);
         faults.require("name", !self.name.is_empty(), "must not be empty");
     }

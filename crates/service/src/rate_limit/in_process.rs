@@ -7,11 +7,9 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 
-use super::window::{Count, MINUTE_S};
+use super::window::{MINUTE_S, WindowCount};
 use super::{ADDRESS, Decision, Quota, RateLimiter};
-use crate::instant::now_ms;
-
-type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
+use crate::instant::{UnixClock, now_ms};
 
 /// Counts in memory. When `keys_max` keys are counted, those idle since their windows ended make
 /// room; if all are busy, further keys share one count, so that a flood of keys can't take memory
@@ -22,16 +20,16 @@ type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
 ///
 /// [`ADDRESS`]: super::ADDRESS
 pub struct InProcessLimiter {
-    accounts: Mutex<Counts>,
-    addresses: Mutex<Counts>,
+    accounts: Mutex<KeyCounts>,
+    addresses: Mutex<KeyCounts>,
     keys_max: usize,
-    now_ms: Clock,
+    now_ms: UnixClock,
 }
 
 #[derive(Default)]
-struct Counts {
-    by_key: HashMap<Box<str>, Count>,
-    shared: Count,
+struct KeyCounts {
+    by_key: HashMap<Box<str>, WindowCount>,
+    shared: WindowCount,
     /// The last minute in which idle keys were looked for: the search costs as much as there are
     /// keys.
     swept_minute: i64,
@@ -69,7 +67,7 @@ impl InProcessLimiter {
     }
 
     /// Counts that `key` belongs to.
-    fn counts(&self, key: &str) -> &Mutex<Counts> {
+    fn counts(&self, key: &str) -> &Mutex<KeyCounts> {
         if key.starts_with(ADDRESS) {
             &self.addresses
         } else {
@@ -78,12 +76,12 @@ impl InProcessLimiter {
     }
 
     /// Count of `key` itself; empty if it is counted with others.
-    pub(super) fn count(&self, key: &str) -> Count {
+    pub(super) fn count(&self, key: &str) -> WindowCount {
         self.counts(key).lock().by_key.get(key).copied().unwrap_or_default()
     }
 
     /// Takes over what is known of `key` from elsewhere, if there is room for a count of its own.
-    pub(super) fn learn(&self, key: &str, known: Count) {
+    pub(super) fn learn(&self, key: &str, known: WindowCount) {
         let now_s = (self.now_ms)().div_euclid(1_000);
         if let Some(count) = self.counts(key).lock().own(key, now_s, self.keys_max) {
             count.learn(known);
@@ -108,9 +106,9 @@ impl RateLimiter for InProcessLimiter {
     }
 }
 
-impl Counts {
+impl KeyCounts {
     /// The count that `key` goes to.
-    fn of(&mut self, key: &str, now_s: i64, keys_max: usize) -> &mut Count {
+    fn of(&mut self, key: &str, now_s: i64, keys_max: usize) -> &mut WindowCount {
         if !self.has_room(key, now_s, keys_max) {
             metrics::counter!("receipts_rate_limit_overflow_total").increment(1);
             return &mut self.shared;
@@ -119,7 +117,7 @@ impl Counts {
     }
 
     /// `key`'s own count, if it can have one.
-    fn own(&mut self, key: &str, now_s: i64, keys_max: usize) -> Option<&mut Count> {
+    fn own(&mut self, key: &str, now_s: i64, keys_max: usize) -> Option<&mut WindowCount> {
         self.has_room(key, now_s, keys_max)
             .then(|| self.by_key.entry(key.into()).or_default())
     }

@@ -23,16 +23,15 @@ use tokio::time::{Instant, timeout};
 pub use config::RedisConfig;
 
 use self::connection::{Connector, Link};
-use super::window::{Count, DAY_S, MINUTE_S, Outcome};
+use super::window::{DAY_S, LimitOutcome, MINUTE_S, WindowCount};
 use super::{Decision, InProcessLimiter, Quota, RateLimiter};
 use crate::health::Health;
+use crate::instant::UnixClock;
 
 /// The name in readiness, and of the key that the connection is tried with.
 const NAME: &str = "redis";
 /// The script's word for its own clock.
 const REDIS_CLOCK: i64 = -1;
-
-type Clock = Box<dyn Fn() -> i64 + Send + Sync>;
 
 /// Fault of `[redis]`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -46,11 +45,11 @@ pub struct RedisError {
 
 /// Counts in Redis, and by itself while that is away.
 pub struct RedisLimiter {
-    shared: Arc<Shared>,
+    shared: Arc<RedisLimiterState>,
     keeper: JoinHandle<()>,
 }
 
-struct Shared {
+struct RedisLimiterState {
     local: InProcessLimiter,
     link: Link,
     asking: Asking,
@@ -63,7 +62,7 @@ struct Asking {
     prefix: String,
     wait_max: Duration,
     /// Of tests; else Redis's.
-    clock: Option<Clock>,
+    clock: Option<UnixClock>,
 }
 
 /// Why this process counted a request by itself.
@@ -76,10 +75,10 @@ enum Fallback {
 }
 
 /// The script's answer.
-struct Taken {
-    outcome: Outcome,
+struct ScriptReply {
+    outcome: LimitOutcome,
     now_s: i64,
-    count: Count,
+    count: WindowCount,
 }
 
 impl RedisLimiter {
@@ -103,17 +102,17 @@ impl RedisLimiter {
         health: &Health,
         now_ms: impl Fn() -> i64 + Send + Sync + 'static,
     ) -> Result<Self, RedisError> {
-        Self::launch(config, local, health, Some(Box::new(now_ms))).await
+        Self::launch(config, local, health, Some(Arc::new(now_ms))).await
     }
 
     async fn launch(
         config: &RedisConfig,
         local: InProcessLimiter,
         health: &Health,
-        clock: Option<Clock>,
+        clock: Option<UnixClock>,
     ) -> Result<Self, RedisError> {
         let connector = Connector::new(config)?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(RedisLimiterState {
             local,
             link: Link::new(health.register(NAME)),
             asking: Asking {
@@ -139,10 +138,10 @@ impl Drop for RedisLimiter {
 
 impl RateLimiter for RedisLimiter {
     fn take<'a>(&'a self, key: &'a str, cost: u32, quota: &'a Quota) -> BoxFuture<'a, Decision> {
-        let Shared { local, .. } = &*self.shared;
+        let RedisLimiterState { local, .. } = &*self.shared;
         async move {
             match self.shared.take(key, cost, quota).await {
-                Ok(Taken { outcome, now_s, count }) => {
+                Ok(ScriptReply { outcome, now_s, count }) => {
                     local.learn(key, count);
                     count.decision(now_s, quota, outcome)
                 }
@@ -156,8 +155,8 @@ impl RateLimiter for RedisLimiter {
     }
 }
 
-impl Shared {
-    async fn take(&self, key: &str, cost: u32, quota: &Quota) -> Result<Taken, Fallback> {
+impl RedisLimiterState {
+    async fn take(&self, key: &str, cost: u32, quota: &Quota) -> Result<ScriptReply, Fallback> {
         let mut up = self.link.up().ok_or(Fallback::Away)?;
         let _place = self.in_flight.try_acquire().map_err(|_| Fallback::Busy)?;
         let known = self.local.count(key);
@@ -193,8 +192,8 @@ impl Asking {
         key: &str,
         cost: u32,
         quota: &Quota,
-        known: Count,
-    ) -> redis::RedisResult<Taken> {
+        known: WindowCount,
+    ) -> redis::RedisResult<ScriptReply> {
         let now_s = self
             .clock
             .as_ref()
@@ -207,17 +206,17 @@ impl Asking {
         question.arg(known.day).arg(known.in_day);
         let (outcome, now_s, in_minute, in_day): (u8, i64, u32, u32) = question.invoke_async(connection).await?;
         let outcome = match outcome {
-            0 => Outcome::Allowed,
-            2 => Outcome::DayFull,
-            _ => Outcome::MinuteFull,
+            0 => LimitOutcome::Allowed,
+            2 => LimitOutcome::DayFull,
+            _ => LimitOutcome::MinuteFull,
         };
-        let count = Count {
+        let count = WindowCount {
             minute: now_s.div_euclid(MINUTE_S),
             in_minute,
             day: now_s.div_euclid(DAY_S),
             in_day,
         };
-        Ok(Taken { outcome, now_s, count })
+        Ok(ScriptReply { outcome, now_s, count })
     }
 
     /// Requests nothing, of a key of its own: whether a question would be answered, script, rights
@@ -227,7 +226,7 @@ impl Asking {
             per_minute: 0,
             per_day: None,
         };
-        self.take(connection, NAME, 0, &nothing, Count::default())
+        self.take(connection, NAME, 0, &nothing, WindowCount::default())
             .await
             .map(drop)
     }

@@ -7,7 +7,7 @@ pub(super) const DAY_S: i64 = 86_400;
 
 /// Requests of one minute and one day, each with the window's number since the epoch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Count {
+pub(super) struct WindowCount {
     pub(super) minute: i64,
     pub(super) in_minute: u32,
     pub(super) day: i64,
@@ -16,13 +16,13 @@ pub(super) struct Count {
 
 /// Outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum LimitOutcome {
     Allowed,
     MinuteFull,
     DayFull,
 }
 
-impl Count {
+impl WindowCount {
     /// Whether forgetting it would give requests back.
     pub(super) fn is_live(&self, now_s: i64) -> bool {
         let this_minute = self.minute == now_s.div_euclid(MINUTE_S) && self.in_minute > 0;
@@ -31,7 +31,7 @@ impl Count {
 
     /// Counts `cost` at `now_s`, or nothing if it is more than is left. redis/take.lua does the
     /// same.
-    pub(super) fn take(&mut self, now_s: i64, cost: u32, quota: &Quota) -> Outcome {
+    pub(super) fn take(&mut self, now_s: i64, cost: u32, quota: &Quota) -> LimitOutcome {
         let (minute, day) = (now_s.div_euclid(MINUTE_S), now_s.div_euclid(DAY_S));
         if self.minute != minute {
             (self.minute, self.in_minute) = (minute, 0);
@@ -44,10 +44,10 @@ impl Count {
             .per_day
             .is_some_and(|limit| cost > limit.saturating_sub(self.in_day))
         {
-            return Outcome::DayFull;
+            return LimitOutcome::DayFull;
         }
         if cost > quota.per_minute.saturating_sub(self.in_minute) {
-            return Outcome::MinuteFull;
+            return LimitOutcome::MinuteFull;
         }
         self.in_minute += cost;
         // Without a daily limit the day isn't counted, so that an idle key can be forgotten after a
@@ -55,12 +55,12 @@ impl Count {
         if quota.per_day.is_some() {
             self.in_day += cost;
         }
-        Outcome::Allowed
+        LimitOutcome::Allowed
     }
 
     /// Takes over what is known from elsewhere: of one window the greater count, of two the later
     /// window's.
-    pub(super) fn learn(&mut self, known: Count) {
+    pub(super) fn learn(&mut self, known: WindowCount) {
         if (known.minute, known.in_minute) > (self.minute, self.in_minute) {
             (self.minute, self.in_minute) = (known.minute, known.in_minute);
         }
@@ -70,22 +70,26 @@ impl Count {
     }
 
     /// The answer to a request that ended as `outcome`, which this count already has.
-    pub(super) fn decision(&self, now_s: i64, quota: &Quota, outcome: Outcome) -> Decision {
+    pub(super) fn decision(&self, now_s: i64, quota: &Quota, outcome: LimitOutcome) -> Decision {
         let minute_end_s = (now_s.div_euclid(MINUTE_S) + 1) * MINUTE_S;
         let day_end_s = (now_s.div_euclid(DAY_S) + 1) * DAY_S;
         let left_in_minute = quota.per_minute.saturating_sub(self.in_minute);
         let left_in_day = |limit: u32| limit.saturating_sub(self.in_day);
         let (limit, remaining, reset_unix_s) = match (outcome, quota.per_day) {
-            (Outcome::DayFull, Some(limit)) => (limit, left_in_day(limit), day_end_s),
-            (Outcome::Allowed, Some(limit)) if left_in_day(limit) < left_in_minute => {
+            (LimitOutcome::DayFull, Some(limit)) => (limit, left_in_day(limit), day_end_s),
+            (LimitOutcome::Allowed, Some(limit)) if left_in_day(limit) < left_in_minute => {
                 (limit, left_in_day(limit), day_end_s)
             }
             _ => (quota.per_minute, left_in_minute, minute_end_s),
         };
-        let allowed = outcome == Outcome::Allowed;
+        let allowed = outcome == LimitOutcome::Allowed;
         let mut retry_after_s = 0;
         if !allowed {
-            let window = if outcome == Outcome::DayFull { "day" } else { "minute" };
+            let window = if outcome == LimitOutcome::DayFull {
+                "day"
+            } else {
+                "minute"
+            };
             metrics::counter!("receipts_rate_limit_refused_total", "window" => window).increment(1);
             retry_after_s = u32::try_from((reset_unix_s - now_s).max(1)).unwrap_or(u32::MAX);
         }

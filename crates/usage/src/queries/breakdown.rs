@@ -2,7 +2,7 @@
 
 use clickhouse::Row;
 use serde::Deserialize;
-use warehouse::{Filter, Scope, WarehouseError};
+use warehouse::{Filter, QueryScope, WarehouseError};
 
 use super::column::QueryColumn;
 use super::source::{PROVEN, RowSource};
@@ -36,7 +36,7 @@ impl Usage {
     ///
     /// # Errors
     /// [`WarehouseError`].
-    pub async fn by_purpose(&self, scope: &Scope, filter: &Filter) -> Result<Vec<Share>, WarehouseError> {
+    pub async fn by_purpose(&self, scope: &QueryScope, filter: &Filter) -> Result<Vec<Share>, WarehouseError> {
         let by = (QueryColumn::Purpose, "purpose");
         Ok(self.shares("by_purpose", by, scope, filter, u32::MAX).await?.items)
     }
@@ -47,7 +47,7 @@ impl Usage {
     /// [`WarehouseError`].
     pub async fn by_model(
         &self,
-        scope: &Scope,
+        scope: &QueryScope,
         filter: &Filter,
         top_max: u32,
     ) -> Result<Ranking<Share>, WarehouseError> {
@@ -59,7 +59,7 @@ impl Usage {
         &self,
         name: &'static str,
         (column, key): (QueryColumn, &'static str),
-        scope: &Scope,
+        scope: &QueryScope,
         filter: &Filter,
         top_max: u32,
     ) -> Result<Ranking<Share>, WarehouseError> {

@@ -3,7 +3,7 @@
 use clickhouse::Row;
 use serde::Deserialize;
 use uuid::Uuid;
-use warehouse::{Filter, Scope, WarehouseError};
+use warehouse::{Filter, QueryScope, WarehouseError};
 
 use super::column::QueryColumn;
 use super::ranking::{By, Ranked};
@@ -91,7 +91,7 @@ impl Usage {
     /// [`WarehouseError`].
     pub async fn client(
         &self,
-        scope: &Scope,
+        scope: &QueryScope,
         filter: &Filter,
         client_id: Uuid,
         top_max: u32,

@@ -3,7 +3,7 @@
 use clickhouse::Row;
 use serde::Deserialize;
 use uuid::Uuid;
-use warehouse::{Filter, Scope, WarehouseError};
+use warehouse::{Filter, QueryScope, WarehouseError};
 
 use super::column::QueryColumn;
 use super::newest::NewestTexts;
@@ -94,7 +94,7 @@ impl Usage {
     /// [`WarehouseError`].
     pub async fn content(
         &self,
-        scope: &Scope,
+        scope: &QueryScope,
         filter: &Filter,
         entry_id: Uuid,
         top_max: u32,
@@ -146,7 +146,7 @@ impl Usage {
     /// The clients that used an entry most, at most `top_max` and at least one.
     async fn content_clients(
         &self,
-        scope: &Scope,
+        scope: &QueryScope,
         filter: &Filter,
         top_max: u32,
     ) -> Result<Vec<ClientRow>, WarehouseError> {
@@ -183,7 +183,7 @@ impl Usage {
     }
 
     /// The first URLs of an entry in text order.
-    async fn content_urls(&self, scope: &Scope, filter: &Filter) -> Result<Vec<String>, WarehouseError> {
+    async fn content_urls(&self, scope: &QueryScope, filter: &Filter) -> Result<Vec<String>, WarehouseError> {
         let source = RowSource::new(scope, filter, &[], &[QueryColumn::Url]).by_key();
         let urls = least_texts("piece.url");
         let sql = format!("SELECT {urls} AS urls FROM {}", source.rows());

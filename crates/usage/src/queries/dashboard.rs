@@ -3,7 +3,7 @@
 use clickhouse::Row;
 use serde::Deserialize;
 use uuid::Uuid;
-use warehouse::{BeforeVerification, Filter, Scope, WarehouseError};
+use warehouse::{BeforeVerification, Filter, QueryScope, WarehouseError};
 
 use super::column::QueryColumn;
 use super::newest::NewestTexts;
@@ -66,7 +66,7 @@ impl Usage {
     /// [`WarehouseError`].
     pub async fn dashboard(
         &self,
-        scope: &Scope,
+        scope: &QueryScope,
         filter: &Filter,
         top_max: u32,
     ) -> Result<DashboardStats, WarehouseError> {
@@ -90,7 +90,7 @@ impl Usage {
     }
 
     /// Totals, without entries.
-    async fn totals(&self, scope: &Scope, filter: &Filter) -> Result<DashboardStats, WarehouseError> {
+    async fn totals(&self, scope: &QueryScope, filter: &Filter) -> Result<DashboardStats, WarehouseError> {
         let source = RowSource::new(
             scope,
             filter,
@@ -125,7 +125,7 @@ impl Usage {
     }
 
     /// Receipts of the selection that arrived before the publisher was verified.
-    async fn before_verification(&self, scope: &Scope, filter: &Filter) -> Result<u64, WarehouseError> {
+    async fn before_verification(&self, scope: &QueryScope, filter: &Filter) -> Result<u64, WarehouseError> {
         let filter = Filter {
             before_verification: BeforeVerification::Only,
             ..filter.clone()
@@ -140,7 +140,7 @@ impl Usage {
     pub(super) async fn most_used(
         &self,
         name: &'static str,
-        scope: &Scope,
+        scope: &QueryScope,
         filter: &Filter,
         top_max: u32,
     ) -> Result<MostUsed, WarehouseError> {
@@ -151,7 +151,7 @@ impl Usage {
     /// Ranked entries with their URLs.
     pub(super) async fn with_urls(
         &self,
-        scope: &Scope,
+        scope: &QueryScope,
         filter: &Filter,
         top: Ranking<Ranked>,
     ) -> Result<MostUsed, WarehouseError> {

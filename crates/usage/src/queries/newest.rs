@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use clickhouse::Row;
 use serde::Deserialize;
 use uuid::Uuid;
-use warehouse::{Call, FINAL_SETTINGS, Filter, Scope, WarehouseError};
+use warehouse::{FINAL_SETTINGS, Filter, QueryScope, SqlStatement, WarehouseError};
 
 use super::column::{QueryColumn, key};
 use super::ranking::{By, ItemId};
@@ -66,7 +66,7 @@ impl NewestTexts {
     }
 
     /// The call with the items of [`condition`](Self::condition) bound.
-    fn bind(self, call: Call, newest: &[(ItemId, i64)]) -> Call {
+    fn bind(self, call: SqlStatement, newest: &[(ItemId, i64)]) -> SqlStatement {
         let ids: Vec<String> = newest.iter().map(|(item, _)| item.id.to_string()).collect();
         let call = call.with("ids", ids);
         match self {
@@ -98,7 +98,7 @@ impl Usage {
     /// several receipts of an item and timestamp the greatest of each text.
     pub(super) async fn newest(
         &self,
-        scope: &Scope,
+        scope: &QueryScope,
         filter: &Filter,
         texts: NewestTexts,
         newest: &[(ItemId, i64)],
@@ -122,7 +122,7 @@ impl Usage {
     /// The newest rows of the days of these instants.
     async fn newest_of_days(
         &self,
-        scope: &Scope,
+        scope: &QueryScope,
         filter: &Filter,
         texts: NewestTexts,
         newest: &[(ItemId, i64)],
@@ -154,7 +154,9 @@ impl Usage {
             and(&filter.conditions("stored.", STAMP_OF_USAGE)),
             key(grain),
         );
-        let call = texts.bind(scope.bind(Call::new(sql)), newest).with("days", days);
+        let call = texts
+            .bind(scope.bind(SqlStatement::new(sql)), newest)
+            .with("days", days);
         self.warehouse.rows("newest", filter.bind(call)).await
     }
 
@@ -162,7 +164,7 @@ impl Usage {
     /// entries.
     async fn newest_of_receipts(
         &self,
-        scope: &Scope,
+        scope: &QueryScope,
         filter: &Filter,
         texts: NewestTexts,
         newest: &[(ItemId, i64)],
@@ -192,7 +194,7 @@ impl Usage {
             and(&filter.conditions("stored.", STAMP_OF_RECEIPTS)),
         );
         let call = texts
-            .bind(scope.bind(Call::new(sql)), newest)
+            .bind(scope.bind(SqlStatement::new(sql)), newest)
             .with("times_ms", times_ms);
         let call = call.with("first_ms", first_ms).with("last_ms", last_ms);
         self.warehouse.rows("newest", filter.bind(call)).await

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use clickhouse::Row;
 use serde::Deserialize;
 use uuid::Uuid;
-use warehouse::{Filter, Scope, WarehouseError};
+use warehouse::{Filter, QueryScope, WarehouseError};
 
 use super::ByTrust;
 use super::column::QueryColumn;
@@ -132,7 +132,7 @@ impl Usage {
         &self,
         name: &'static str,
         by: By,
-        scope: &Scope,
+        scope: &QueryScope,
         filter: &Filter,
         top_max: u32,
     ) -> Result<Ranking<Ranked>, WarehouseError> {

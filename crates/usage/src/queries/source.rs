@@ -4,7 +4,7 @@
 //! greatest values and distinct values over both are those over receipts.
 
 use uuid::Uuid;
-use warehouse::{Call, FINAL_SETTINGS, Filter, Scope, StampColumns};
+use warehouse::{FINAL_SETTINGS, Filter, QueryScope, SqlStatement, StampColumns};
 
 use super::column::{QueryColumn, key, start_s};
 use super::plan::{Level, QueryPlan, Units};
@@ -48,7 +48,7 @@ pub(super) const PROVEN: &str = "sumIf(piece.receipts, piece.operator != '') AS 
 /// Rows of a query with some columns.
 #[derive(Debug, Clone)]
 pub(super) struct RowSource<'a> {
-    scope: &'a Scope,
+    scope: &'a QueryScope,
     filter: &'a Filter,
     boundaries_ms: &'a [i64],
     /// An ID's column, and the only IDs.
@@ -63,7 +63,12 @@ pub(super) struct RowSource<'a> {
 
 impl<'a> RowSource<'a> {
     /// Rows with these columns, none of which is on both sides of a boundary.
-    pub(super) fn new(scope: &'a Scope, filter: &'a Filter, boundaries_ms: &'a [i64], columns: &[QueryColumn]) -> Self {
+    pub(super) fn new(
+        scope: &'a QueryScope,
+        filter: &'a Filter,
+        boundaries_ms: &'a [i64],
+        columns: &[QueryColumn],
+    ) -> Self {
         let mut distinct: Vec<QueryColumn> = Vec::with_capacity(columns.len());
         for column in columns {
             if !distinct.contains(column) {
@@ -245,7 +250,7 @@ impl<'a> RowSource<'a> {
     }
 
     /// A call of a statement over [`rows`](Self::rows), with everything bound that they name.
-    pub(super) fn call(&self, sql: &str) -> Call {
+    pub(super) fn call(&self, sql: &str) -> SqlStatement {
         let settings = if self.has_receipts() {
             FINAL_SETTINGS
         } else {
@@ -254,7 +259,7 @@ impl<'a> RowSource<'a> {
         };
         let mut call = self
             .filter
-            .bind(self.scope.bind(Call::new(format!("{sql} {settings}"))));
+            .bind(self.scope.bind(SqlStatement::new(format!("{sql} {settings}"))));
         if !self.boundaries_ms.is_empty() {
             call = call.with("boundaries", self.boundaries_ms.to_vec());
         }
@@ -265,7 +270,7 @@ impl<'a> RowSource<'a> {
     }
 
     /// The call with the plan's parameters bound.
-    pub(super) fn bind_plan(&self, mut call: Call) -> Call {
+    pub(super) fn bind_plan(&self, mut call: SqlStatement) -> SqlStatement {
         let QueryPlan { range_ms, levels, .. } = &self.plan;
         call = call
             .with(self.name("from_ms"), range_ms.start)

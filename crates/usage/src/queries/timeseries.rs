@@ -2,7 +2,7 @@
 
 use clickhouse::Row;
 use serde::Deserialize;
-use warehouse::{Call, Filter, Scope, WarehouseError};
+use warehouse::{Filter, QueryScope, SqlStatement, WarehouseError};
 
 use super::ByTrust;
 use super::column::QueryColumn;
@@ -98,7 +98,7 @@ impl Usage {
     /// [`WarehouseError`]; too large with more than 44,640 boundaries.
     pub async fn timeseries(
         &self,
-        scope: &Scope,
+        scope: &QueryScope,
         filter: &Filter,
         metric: Metric,
         boundaries_ms: &[i64],
@@ -141,13 +141,13 @@ impl Usage {
 
 /// The statement of a series.
 fn series(
-    scope: &Scope,
+    scope: &QueryScope,
     filter: &Filter,
     metric: Metric,
     boundaries_ms: &[i64],
     group_by: GroupBy,
     groups_max: u32,
-) -> Call {
+) -> SqlStatement {
     let (group, counted) = (group_by.column(), metric.column());
     let columns = [
         Some(QueryColumn::Bucket),

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use clickhouse::Row;
 use serde::Deserialize;
 use uuid::Uuid;
-use warehouse::{Filter, Scope, WarehouseError};
+use warehouse::{Filter, QueryScope, WarehouseError};
 
 use super::column::QueryColumn;
 use super::dashboard::UsedEntry;
@@ -67,7 +67,7 @@ impl Usage {
     /// [`WarehouseError`].
     pub async fn top_content(
         &self,
-        scope: &Scope,
+        scope: &QueryScope,
         filter: &Filter,
         top_max: u32,
     ) -> Result<Ranking<EntryUsage>, WarehouseError> {
@@ -96,7 +96,7 @@ impl Usage {
     /// Numbers of distinct clients of these entries.
     async fn clients_of_entries(
         &self,
-        scope: &Scope,
+        scope: &QueryScope,
         filter: &Filter,
         entries: &[Uuid],
     ) -> Result<HashMap<Uuid, u64>, WarehouseError> {
@@ -122,7 +122,7 @@ impl Usage {
     /// [`WarehouseError`].
     pub async fn top_clients(
         &self,
-        scope: &Scope,
+        scope: &QueryScope,
         filter: &Filter,
         top_max: u32,
     ) -> Result<Ranking<ClientUsage>, WarehouseError> {

@@ -3,7 +3,7 @@
 //! A rebuild compensates rows with their names. Sums are then 0, so no answer has them; a merge and
 //! a deletion remove the bytes.
 
-use warehouse::{Call, FINAL_SETTINGS, OPERATOR, Scope, WarehouseError};
+use warehouse::{FINAL_SETTINGS, OPERATOR, QueryScope, SqlStatement, WarehouseError};
 
 use super::requests::end_of_days;
 use crate::Usage;
@@ -24,7 +24,7 @@ impl Usage {
     ///
     /// # Errors
     /// [`WarehouseError`].
-    pub async fn clients_left(&self, scope: &Scope, before_ms: i64) -> Result<u64, WarehouseError> {
+    pub async fn clients_left(&self, scope: &QueryScope, before_ms: i64) -> Result<u64, WarehouseError> {
         let condition = scope.condition();
         let earlier = format!(
             "SELECT count() FROM (
@@ -56,7 +56,7 @@ impl Usage {
         let before_s = u32::try_from(before_ms.div_euclid(1_000).clamp(0, i64::from(end) - 1)).unwrap_or(0);
         let mut left = 0;
         for sql in [earlier, later] {
-            let call = Call::new(sql).slow().with("day", day_of(before_s));
+            let call = SqlStatement::new(sql).slow().with("day", day_of(before_s));
             let call = scope.bind(call).with("end", end);
             let count: u64 = self.warehouse.one("usage_clients_left", call).await?;
             left += count;
@@ -68,9 +68,9 @@ impl Usage {
     ///
     /// # Errors
     /// [`WarehouseError`].
-    pub async fn compensated_left(&self, scope: &Scope) -> Result<u64, WarehouseError> {
+    pub async fn compensated_left(&self, scope: &QueryScope) -> Result<u64, WarehouseError> {
         let sql = format!("SELECT count() FROM ({})", compensated(scope));
-        let call = scope.bind(Call::new(sql).slow());
+        let call = scope.bind(SqlStatement::new(sql).slow());
         self.warehouse.one("usage_compensated_left", call).await
     }
 
@@ -80,14 +80,14 @@ impl Usage {
     ///
     /// # Errors
     /// [`WarehouseError`].
-    pub async fn remove_compensated(&self, scope: &Scope) -> Result<(), WarehouseError> {
+    pub async fn remove_compensated(&self, scope: &QueryScope) -> Result<(), WarehouseError> {
         let sql = format!(
             "SELECT DISTINCT toYYYYMM(toDateTime(time, 'UTC')) AS month FROM ({}) ORDER BY month",
             compensated(scope)
         );
         // A shard without the month has no partition to merge.
         for shard in self.warehouse.shards() {
-            let call = scope.bind(Call::new(sql.clone()).slow());
+            let call = scope.bind(SqlStatement::new(sql.clone()).slow());
             let months: Vec<u32> = shard.rows("usage_compensated_months", call).await?;
             for month in months {
                 shard.delete_compensated(month).await?;
@@ -98,7 +98,7 @@ impl Usage {
 }
 
 /// Keys with names whose sums are 0.
-fn compensated(scope: &Scope) -> String {
+fn compensated(scope: &QueryScope) -> String {
     format!(
         "SELECT {KEYS} FROM usage WHERE grain != 'counted' AND {} AND {NAMED}
          GROUP BY {KEYS}, revision HAVING sum(receipts) = 0",

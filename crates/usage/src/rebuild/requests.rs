@@ -3,7 +3,7 @@
 use clickhouse::Row;
 use serde::Deserialize;
 use uuid::Uuid;
-use warehouse::{Below, Call, Scope, WarehouseError, WriterEpoch};
+use warehouse::{Below, QueryScope, SqlStatement, WarehouseError, WriterEpoch};
 
 use crate::Usage;
 use crate::calendar::{DAY_S, day_of};
@@ -17,7 +17,7 @@ pub struct RebuildRequest {
     /// ID of the request.
     pub id: Uuid,
     /// Publishers.
-    pub scope: Scope,
+    pub scope: QueryScope,
     /// Milliseconds since the Unix epoch.
     pub before_ms: i64,
 }
@@ -55,7 +55,7 @@ impl From<RequestRow> for RebuildRequest {
         });
         Self {
             id: row.request,
-            scope: Scope {
+            scope: QueryScope {
                 below: below.collect(),
                 publishers: row.publishers.clone(),
             },
@@ -69,11 +69,11 @@ impl Usage {
     ///
     /// # Errors
     /// [`WarehouseError`].
-    pub async fn request_rebuild(&self, scope: &Scope, before_ms: i64) -> Result<Uuid, WarehouseError> {
+    pub async fn request_rebuild(&self, scope: &QueryScope, before_ms: i64) -> Result<Uuid, WarehouseError> {
         let id = Uuid::new_v4();
         // Each shard's writer rebuilds what its shard has.
         for shard in self.warehouse.shards() {
-            let call = Call::new(
+            let call = SqlStatement::new(
                 "INSERT INTO usage_rebuilds (request, publishers, parents, others_of, others, before_ms, is_finished)
                  SELECT {request:UUID}, {publishers:Array(String)}, {parents:Array(String)}, {others_of:Array(String)},
                     {others:Array(String)}, {before_ms:Int64}, false",
@@ -93,7 +93,7 @@ impl Usage {
     /// # Errors
     /// [`WarehouseError`].
     pub async fn pending_rebuilds(&self) -> Result<Vec<RebuildRequest>, WarehouseError> {
-        let call = Call::new(
+        let call = SqlStatement::new(
             "SELECT request, publishers, parents, others_of, others, before_ms FROM usage_rebuilds FINAL
              WHERE NOT is_finished ORDER BY requested_at, request",
         );
@@ -106,7 +106,7 @@ impl Usage {
     /// # Errors
     /// [`WarehouseError`].
     pub async fn finish_rebuild(&self, id: Uuid) -> Result<(), WarehouseError> {
-        let call = Call::new(
+        let call = SqlStatement::new(
             "INSERT INTO usage_rebuilds
                 (request, publishers, parents, others_of, others, before_ms, is_finished, requested_at)
              SELECT request, publishers, parents, others_of, others, before_ms, true, requested_at
@@ -122,8 +122,9 @@ impl Usage {
     /// # Errors
     /// [`WarehouseError`].
     pub async fn is_rebuilt(&self, id: Uuid) -> Result<bool, WarehouseError> {
-        let call = Call::new("SELECT countIf(is_finished) FROM usage_rebuilds FINAL WHERE request = {request:UUID}")
-            .with("request", id.to_string());
+        let call =
+            SqlStatement::new("SELECT countIf(is_finished) FROM usage_rebuilds FINAL WHERE request = {request:UUID}")
+                .with("request", id.to_string());
         let finished: u64 = self.warehouse.one("usage_is_rebuilt", call).await?;
         Ok(finished >= self.warehouse.shards().len() as u64)
     }
@@ -135,7 +136,7 @@ impl Usage {
     /// [`WarehouseError`].
     pub async fn rebuild_steps(&self, request: &RebuildRequest) -> Result<Vec<RebuildStep>, WarehouseError> {
         let condition = request.scope.condition();
-        let call = Call::new(format!(
+        let call = SqlStatement::new(format!(
             "SELECT day, publisher FROM (
                 SELECT DISTINCT toUInt32(time - time % {DAY_S}) AS day, publisher FROM usage
                 WHERE time < {{end:UInt32}} AND {condition}

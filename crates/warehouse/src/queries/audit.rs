@@ -12,7 +12,7 @@ pub use state::{AuditState, SectionOffsets};
 use std::collections::BTreeMap;
 
 use super::FINAL_SETTINGS;
-use crate::{Call, Warehouse, WarehouseError};
+use crate::{SqlStatement, Warehouse, WarehouseError};
 
 /// Position behind the last committed record of a partition. The audit reads what is below.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -183,7 +183,7 @@ impl Warehouse {
         }
         sums.uncommitted_positions += self.stored(end_of_last..u128::MAX).await?;
         let receipts = format!("SELECT count() FROM receipts FINAL {FINAL_SETTINGS}");
-        sums.receipts = self.one::<u64>("audit", Call::new(receipts).slow()).await?;
+        sums.receipts = self.one::<u64>("audit", SqlStatement::new(receipts).slow()).await?;
         Ok(sums)
     }
 
@@ -203,7 +203,10 @@ impl Warehouse {
         }
         let sql = "SELECT if(min(shard) = 0, 0, min(first_offset)) FROM ledger
              WHERE epoch = {epoch:UInt32} AND partition = {partition:UInt32}";
-        let call = Call::new(sql).slow().with("epoch", epoch).with("partition", partition);
+        let call = SqlStatement::new(sql)
+            .slow()
+            .with("epoch", epoch)
+            .with("partition", partition);
         self.one("audit", call).await
     }
 
@@ -220,7 +223,7 @@ impl Warehouse {
              FROM ledger GROUP BY epoch, partition";
         let days = self.receipts_days_max().saturating_sub(LEFT_OUT_DAYS);
         let rejected_days = self.rejected_days_max().saturating_sub(REJECTED_LEFT_OUT_DAYS);
-        let call = Call::new(sql)
+        let call = SqlStatement::new(sql)
             .slow()
             .with("days", days)
             .with("rejected_days", rejected_days);

@@ -3,7 +3,7 @@
 use clickhouse::Row;
 use serde::Deserialize;
 
-use crate::{Call, Warehouse, WarehouseError};
+use crate::{SqlStatement, Warehouse, WarehouseError};
 
 #[derive(Debug, Row, Deserialize)]
 struct BrokenParts {
@@ -21,7 +21,7 @@ impl Warehouse {
     pub async fn report_broken_parts(&self) -> Result<u64, WarehouseError> {
         let mut found: Vec<BrokenParts> = Vec::new();
         for shard in self.shards() {
-            let call = Call::new(
+            let call = SqlStatement::new(
                 "SELECT table, count() AS parts FROM system.detached_parts
                  WHERE database = currentDatabase()
                     AND (startsWith(reason, 'broken') OR startsWith(reason, 'unexpected'))

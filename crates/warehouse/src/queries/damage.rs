@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::part::{Part, part_in};
+use super::part::{DataPart, part_in};
 use crate::{Warehouse, WarehouseError};
 
 /// Interval at which a damaged part that still exists is read as a whole
@@ -27,7 +27,7 @@ impl Warehouse {
         for shard in self.shards() {
             let parts = shard.parts().await?;
             let Some(part) = &part else { break };
-            let is_it = |one: &Part| one.table == part.table && one.name == part.name;
+            let is_it = |one: &DataPart| one.table == part.table && one.name == part.name;
             let is_there = parts.iter().any(is_it);
             sound &= !is_there || (is_due && shard.check_part(part).await?.is_none());
         }

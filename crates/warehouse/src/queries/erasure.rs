@@ -5,9 +5,9 @@
 //! of the same receipt (a duplicate, a block written again, a repair) doesn't bring anything back.
 //! The duplicate's bytes go with the next merge or the next erasure.
 
-use super::{Below, Scope, TIME_MS_MAX, TIME_MS_MIN};
+use super::{Below, QueryScope, TIME_MS_MAX, TIME_MS_MIN};
 use crate::schema::{EVIDENCE, RECEIPTS, REJECTED, SchemaTable, USAGE};
-use crate::{Call, Warehouse, WarehouseError};
+use crate::{SqlStatement, Warehouse, WarehouseError};
 
 /// Publishers that one statement names: their names have 253 bytes, twice as many in it, and a
 /// statement has 256 KiB.
@@ -19,7 +19,7 @@ const STATEMENT_BYTES_MAX: usize = 200_000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MetadataErasure {
     /// Scope of the erasure.
-    pub scope: Scope,
+    pub scope: QueryScope,
     /// Receipts of accesses before or received before (a client's clock may be ahead), and refusals
     /// received before; milliseconds since the Unix epoch. A duplicate has the time of its
     /// original, so it is covered too.
@@ -156,14 +156,15 @@ impl Warehouse {
             ),
             format!("ALTER TABLE {table} DELETE IN PARTITION {month} WHERE receipts = 0 SETTINGS mutations_sync = 2"),
         ] {
-            self.execute("delete_compensated", Call::new(sql).slow()).await?;
+            self.execute("delete_compensated", SqlStatement::new(sql).slow())
+                .await?;
         }
         Ok(())
     }
 
     async fn count_of(&self, table: &'static SchemaTable, condition: &str) -> Result<u64, WarehouseError> {
         let sql = format!("SELECT count() FROM {} WHERE {condition}", table.name);
-        self.one("metadata_left", Call::new(sql).slow()).await
+        self.one("metadata_left", SqlStatement::new(sql).slow()).await
     }
 
     async fn blank(
@@ -177,7 +178,7 @@ impl Warehouse {
         for shard in self.shards() {
             let table = shard.layout().name(table);
             let sql = format!("ALTER TABLE {table} UPDATE {changes} WHERE {condition} SETTINGS mutations_sync = 2");
-            shard.execute("erase_metadata", Call::new(sql).slow()).await?;
+            shard.execute("erase_metadata", SqlStatement::new(sql).slow()).await?;
         }
         Ok(())
     }
@@ -199,7 +200,7 @@ fn rows_of(times: &[&str], before_ms: i64, blanks: &[Blank]) -> String {
 
 /// The publishers of a scope, in as many conditions as they need. A name of any bytes is there
 /// in hexadecimal.
-fn conditions(scope: &Scope) -> Vec<String> {
+fn conditions(scope: &QueryScope) -> Vec<String> {
     let names = |some: &[String]| some.iter().map(|name| literal(name)).collect::<Vec<_>>().join(", ");
     let chunks = scope.publishers.chunks(PUBLISHERS_MAX);
     let own = chunks.map(|some| format!("publisher IN ({})", names(some)));
@@ -226,11 +227,11 @@ pub(super) fn literal(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Below, Scope, conditions};
+    use super::{Below, QueryScope, conditions};
 
     #[test]
     fn names_get_into_a_mutation_as_their_bytes_only() {
-        let scope = |publishers: &[&str]| Scope::of(publishers.iter().map(ToString::to_string).collect());
+        let scope = |publishers: &[&str]| QueryScope::of(publishers.iter().map(ToString::to_string).collect());
         assert_eq!(
             conditions(&scope(&["ab", "'\\"])),
             ["publisher IN (unhex('6162'), unhex('275c'))"]

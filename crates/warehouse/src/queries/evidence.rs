@@ -6,8 +6,8 @@ use clickhouse::Row;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::{FINAL_SETTINGS, ReceiptCursor, Scope};
-use crate::{Call, Warehouse, WarehouseError};
+use super::{FINAL_SETTINGS, QueryScope, ReceiptCursor};
+use crate::{SqlStatement, Warehouse, WarehouseError};
 
 /// Payloads of a receipt whose evidence one query returns.
 const PAYLOADS_MAX: u32 = 10;
@@ -57,7 +57,7 @@ impl Warehouse {
     ///
     /// # Errors
     /// [`WarehouseError`].
-    pub async fn evidence(&self, scope: &Scope, receipt_id: Uuid) -> Result<Vec<StoredEvidence>, WarehouseError> {
+    pub async fn evidence(&self, scope: &QueryScope, receipt_id: Uuid) -> Result<Vec<StoredEvidence>, WarehouseError> {
         if scope.is_empty() {
             return Ok(Vec::new());
         }
@@ -66,7 +66,9 @@ impl Warehouse {
              WHERE {} AND receipt_id = {{receipt_id:UUID}} ORDER BY received_ms, hash LIMIT {PAYLOADS_MAX} {FINAL_SETTINGS}",
             scope.condition()
         );
-        let call = scope.bind(Call::new(sql)).with("receipt_id", receipt_id.to_string());
+        let call = scope
+            .bind(SqlStatement::new(sql))
+            .with("receipt_id", receipt_id.to_string());
         let rows: Vec<EvidenceRow> = self.rows("evidence", call).await?;
         Ok(rows.into_iter().map(StoredEvidence::from).collect())
     }
@@ -93,7 +95,7 @@ impl Warehouse {
                 AND receipt_id IN {{ids:Array(UUID)}} {FINAL_SETTINGS}"
         );
         let ids: Vec<String> = page.iter().map(|key| key.receipt_id.to_string()).collect();
-        let call = Call::new(sql).with("publishers", publishers).with("ids", ids);
+        let call = SqlStatement::new(sql).with("publishers", publishers).with("ids", ids);
         let call = call.with("from_ms", from_ms).with("to_ms", to_ms);
         let rows: Vec<EvidenceRow> = self.rows("export_evidence", call).await?;
         let keyed = rows.into_iter().map(|row| ((row.id, row.hash), row.into()));

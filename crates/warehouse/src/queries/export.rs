@@ -8,8 +8,8 @@ use clickhouse::Row;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::{FINAL_SETTINGS, Scope};
-use crate::{Call, Warehouse, WarehouseError};
+use super::{FINAL_SETTINGS, QueryScope};
+use crate::{SqlStatement, Warehouse, WarehouseError};
 
 /// A place between two receipts: that of the last one seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -138,7 +138,7 @@ fn beside(place: &str, than: &str, last: &str) -> String {
     })
 }
 
-fn with_place(call: Call, names: [&'static str; 5], place: &ReceiptCursor) -> Call {
+fn with_place(call: SqlStatement, names: [&'static str; 5], place: &ReceiptCursor) -> SqlStatement {
     let [publisher, ms, entry, receipt, hash] = names;
     let hex: String = place.payload_hash.iter().map(|byte| format!("{byte:02x}")).collect();
     call.with(publisher, place.publisher.clone())
@@ -165,7 +165,7 @@ impl Warehouse {
     /// [`WarehouseError`].
     pub async fn export_receipts(
         &self,
-        scope: &Scope,
+        scope: &QueryScope,
         after: Option<&ReceiptCursor>,
         rows_max: u64,
     ) -> Result<Vec<ExportedReceipt>, WarehouseError> {
@@ -176,7 +176,7 @@ impl Warehouse {
         if after.is_some() {
             condition = format!("{condition} AND {}", beside("after", ">", ">"));
         }
-        let bound = |call: Call| {
+        let bound = |call: SqlStatement| {
             let call = scope.bind(call);
             match after {
                 Some(after) => with_place(call, AFTER, after),
@@ -189,7 +189,7 @@ impl Warehouse {
             "SELECT {KEY} FROM receipts WHERE {condition} {ORDER} LIMIT 1 OFFSET {{rows:UInt64}}
              SETTINGS optimize_read_in_order = 1"
         );
-        let call = bound(Call::new(sql)).with("rows", rows_max.max(1) - 1);
+        let call = bound(SqlStatement::new(sql)).with("rows", rows_max.max(1) - 1);
         let last: Option<KeyRow> = self.rows("export_bound", call).await?.into_iter().next();
         let mut upto = String::new();
         if last.is_some() {
@@ -199,7 +199,7 @@ impl Warehouse {
             "SELECT {KEY}, {REST}
              FROM receipts FINAL WHERE {condition}{upto} {ORDER} {FINAL_SETTINGS}"
         );
-        let mut call = bound(Call::new(sql));
+        let mut call = bound(SqlStatement::new(sql));
         if let Some(last) = last {
             call = with_place(call, UPTO, &last.into());
         }

@@ -7,7 +7,7 @@ use clickhouse::Row;
 use serde::Deserialize;
 
 use crate::schema::LEDGER;
-use crate::{Call, LedgerRow, PartitionProgress, ShardProgress, VerdictsPosition, Warehouse, WarehouseError};
+use crate::{LedgerRow, PartitionProgress, ShardProgress, SqlStatement, VerdictsPosition, Warehouse, WarehouseError};
 
 /// A block's lines of all shards.
 #[derive(Debug, Row, Deserialize)]
@@ -62,7 +62,7 @@ impl Warehouse {
             Some(_) => "AND verdicts_epoch = {verdicts_epoch:UInt32} AND verdicts_offset >= {verdicts_offset:UInt64}",
             None => "",
         };
-        let call = Call::new(format!(
+        let call = SqlStatement::new(format!(
             "SELECT epoch, partition, verdicts_epoch, min(first_offset) AS begin_offset,
                 max(last_offset) + 1 AS next_offset, max(verdicts_offset) AS newest_verdicts, toUnixTimestamp64Milli(max(committed_at)) AS newest_ms
              FROM ledger WHERE shard = {{shard:UInt32}} {newer} GROUP BY epoch, partition, verdicts_epoch",
@@ -87,7 +87,7 @@ impl Warehouse {
         from_offset: u64,
         lines_max: u64,
     ) -> Result<Vec<LedgerRow>, WarehouseError> {
-        let call = Call::new(
+        let call = SqlStatement::new(
             "SELECT first_offset, last_offset, max(records) AS all_records, sum(receipts_in) AS all_receipts,
                 sum(accepted) AS all_accepted, sum(rejected) AS all_rejected, any(toString(verifier)) AS verifier_name,
                 toUnixTimestamp64Milli(max(committed_at)) AS committed_ms, min(shard) AS first_shard,
@@ -129,7 +129,7 @@ impl Warehouse {
     /// # Errors
     /// [`WarehouseError`].
     pub async fn ledger_overlaps(&self, epoch: u32, partition: u32) -> Result<Vec<Range<u64>>, WarehouseError> {
-        let call = Call::new(
+        let call = SqlStatement::new(
             "SELECT min(first_offset) AS start, max(line_end) AS end FROM
              (
                 SELECT first_offset, line_end, sum(begins) OVER (ORDER BY first_offset) AS group FROM
@@ -158,7 +158,7 @@ impl Warehouse {
         partition: u32,
         offsets: Range<u64>,
     ) -> Result<Vec<Range<u64>>, WarehouseError> {
-        let call = Call::new(
+        let call = SqlStatement::new(
             "SELECT first_offset AS start, last_offset + 1 AS end FROM ledger FINAL
              WHERE epoch = {epoch:UInt32} AND partition = {partition:UInt32}
                 AND first_offset >= {start:UInt64} AND first_offset < {end:UInt64}
@@ -193,7 +193,8 @@ impl Warehouse {
                     AND first_offset IN ({}) SETTINGS mutations_sync = 2",
                 list.join(", ")
             );
-            self.execute("delete_ledger_lines", Call::new(sql).slow()).await?;
+            self.execute("delete_ledger_lines", SqlStatement::new(sql).slow())
+                .await?;
         }
         Ok(())
     }

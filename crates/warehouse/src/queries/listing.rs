@@ -10,8 +10,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use uuid::Uuid;
 
 use super::export::{KEY, REST, ReceiptRow};
-use super::{ExportedReceipt, FINAL_SETTINGS, Filter, Scope, TIME_MS_MAX, TIME_MS_MIN, receipts_condition, scoped};
-use crate::{Call, Warehouse, WarehouseError};
+use super::{
+    ExportedReceipt, FINAL_SETTINGS, Filter, QueryScope, TIME_MS_MAX, TIME_MS_MIN, receipts_condition, scoped,
+};
+use crate::{SqlStatement, Warehouse, WarehouseError};
 
 /// A place in the order from new to old: that of the last receipt seen. Nothing written later
 /// changes it.
@@ -46,7 +48,7 @@ const OLDER: &str = " AND (timestamp < fromUnixTimestamp64Milli({after_ms:Int64}
     OR timestamp = fromUnixTimestamp64Milli({after_ms:Int64}, 'UTC') AND
         (receipt_id, payload_hash) < ({after_receipt:UUID}, toFixedString(unhex({after_hash:String}), 32)))";
 
-fn with_place(call: Call, place: &NewestCursor) -> Call {
+fn with_place(call: SqlStatement, place: &NewestCursor) -> SqlStatement {
     let hex: String = place.payload_hash.iter().map(|byte| format!("{byte:02x}")).collect();
     call.with("after_ms", place.timestamp_ms)
         .with("after_receipt", place.receipt_id.to_string())
@@ -63,7 +65,7 @@ impl Warehouse {
     /// [`WarehouseError`].
     pub async fn receipts_page(
         &self,
-        scope: &Scope,
+        scope: &QueryScope,
         filter: &Filter,
         after: Option<&NewestCursor>,
         rows_max: u32,
@@ -87,7 +89,7 @@ impl Warehouse {
     /// may be more.
     async fn some_receipts(
         &self,
-        scope: &Scope,
+        scope: &QueryScope,
         filter: &Filter,
         after: Option<&NewestCursor>,
         rows_max: u32,
@@ -126,7 +128,7 @@ impl Warehouse {
     /// at most as many receipts. It reads the timestamps and, of a first page, nothing else.
     async fn page_end(
         &self,
-        scope: &Scope,
+        scope: &QueryScope,
         window: &Filter,
         after: Option<&NewestCursor>,
         rows_max: u32,
@@ -149,7 +151,7 @@ impl Warehouse {
 
     async fn page(
         &self,
-        scope: &Scope,
+        scope: &QueryScope,
         window: &Filter,
         after: Option<&NewestCursor>,
         rows_max: u32,

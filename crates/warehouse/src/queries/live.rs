@@ -17,8 +17,8 @@ use clickhouse::Row;
 use serde::Deserialize;
 
 use super::export::{KEY, REST, ReceiptRow};
-use super::{ExportedReceipt, FINAL_SETTINGS, Scope};
-use crate::{Call, ShardProgress, Touched, VerdictsPosition, Warehouse, WarehouseError};
+use super::{ExportedReceipt, FINAL_SETTINGS, QueryScope};
+use crate::{ShardProgress, SqlStatement, Touched, VerdictsPosition, Warehouse, WarehouseError};
 
 /// Receipts that one query may find.
 pub const ARRIVALS_MAX: usize = 1_000;
@@ -180,7 +180,7 @@ impl Warehouse {
                  FROM ledger WHERE {condition} LIMIT {}",
                 LEDGER_ROWS_MAX + 1
             );
-            records = self.rows("live_ledger", Call::new(sql)).await?;
+            records = self.rows("live_ledger", SqlStatement::new(sql)).await?;
         }
         if records.len() > LEDGER_ROWS_MAX || records.iter().any(|record| record.may_have_expired) {
             return Ok(None);
@@ -209,7 +209,7 @@ impl Warehouse {
     /// [`WarehouseError`].
     pub async fn arrivals(
         &self,
-        scope: &Scope,
+        scope: &QueryScope,
         NewOffsets(offsets): &NewOffsets,
         hours: &BTreeSet<u32>,
     ) -> Result<Option<Vec<ExportedReceipt>>, WarehouseError> {
@@ -229,7 +229,7 @@ impl Warehouse {
 
     async fn arrivals_of_shard(
         &self,
-        scope: &Scope,
+        scope: &QueryScope,
         offsets: &PartitionOffsets,
         hours: &BTreeSet<u32>,
     ) -> Result<Option<Vec<ReceiptRow>>, WarehouseError> {
@@ -245,7 +245,7 @@ impl Warehouse {
         high.extend(offsets.values().map(|offsets| offsets.end));
         let bound = |sql: String| {
             scope
-                .bind(Call::new(sql))
+                .bind(SqlStatement::new(sql))
                 .with("partitions", partitions.clone())
                 .with("low", low.clone())
                 .with("high", high.clone())

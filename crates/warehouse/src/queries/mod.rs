@@ -23,7 +23,7 @@ mod scope;
 mod sender;
 mod totals;
 
-use crate::Call;
+use crate::SqlStatement;
 use uuid::Uuid;
 
 pub use audit::{AuditFinding, AuditPartition, AuditState, AuditSums, AuditedSection, CommittedOffset, SectionOffsets};
@@ -32,17 +32,17 @@ pub use evidence::{StoredBatchSignature, StoredEvidence};
 pub use export::{ExportedReceipt, ReceiptCursor};
 pub use listing::NewestCursor;
 pub use live::{ARRIVALS_MAX, NewOffsets, StreamChanges, StreamPosition};
-pub use part::Part;
+pub use part::DataPart;
 pub(crate) use part::names_a_part;
 pub use parts::{Irreplaceable, LogBegin};
 pub use reattribution::{ReattributedPublisher, Reattribution};
-pub use receipt::{ReceiptFacts, ReceiptsOf, RejectedReceipt, StoredReceipt};
+pub use receipt::{ReceiptFacts, ReceiptRejection, ReceiptsOf, StoredReceipt};
 pub use refusals::{Refusal, RefusalCursor, RefusalFilter, RefusalStats};
 pub use refused::{REFUSED_BY_POLICY, REFUSED_BY_WAREHOUSE};
 pub use rejected::{
     Rejected, RejectedCursor, RejectedFilter, RejectedOrder, Replay, StandingPayload, StandingRejection,
 };
-pub use scope::{Below, Scope};
+pub use scope::{Below, QueryScope};
 pub use sender::{LogRanges, ReasonSummary, SenderOccurrence, SenderOutcome, SenderPage};
 pub use totals::Totals;
 
@@ -131,7 +131,7 @@ const REJECTED_SETTINGS: &str = "SETTINGS do_not_merge_across_partitions_select_
     optimize_move_to_prewhere_if_final = 1";
 
 /// The `WHERE` of a publisher's question over `receipts`.
-fn receipts_condition(scope: &Scope, filter: &Filter) -> String {
+fn receipts_condition(scope: &QueryScope, filter: &Filter) -> String {
     let mut condition = format!(
         "{}
         AND timestamp >= fromUnixTimestamp64Milli({{from_ms:Int64}}, 'UTC')
@@ -200,7 +200,7 @@ impl Filter {
 
     /// The call with the parameters of [`conditions`](Self::conditions) bound.
     #[must_use]
-    pub fn bind(&self, mut call: Call) -> Call {
+    pub fn bind(&self, mut call: SqlStatement) -> SqlStatement {
         if let Some(purpose) = &self.purpose {
             call = call.with("purpose", purpose.clone());
         }
@@ -224,9 +224,9 @@ impl Filter {
 }
 
 /// A call with the parameters of [`receipts_condition`] bound.
-fn scoped(sql: String, scope: &Scope, filter: &Filter) -> Call {
+fn scoped(sql: String, scope: &QueryScope, filter: &Filter) -> SqlStatement {
     let call = scope
-        .bind(Call::new(sql))
+        .bind(SqlStatement::new(sql))
         .with("from_ms", filter.from_ms.clamp(TIME_MS_MIN, TIME_MS_MAX))
         .with("to_ms", filter.to_ms.clamp(TIME_MS_MIN, TIME_MS_MAX));
     filter.bind(call)

@@ -7,7 +7,7 @@ pub(super) static TABLES: [&str; 5] = [LEDGER.name, REJECTED.name, EVIDENCE.name
 
 /// An active part of one of our tables.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
+pub struct DataPart {
     /// The table.
     pub table: &'static str,
     /// ClickHouse's name of it.
@@ -18,7 +18,7 @@ pub struct Part {
 
 /// The part that ClickHouse's words name: "(while reading from part <path>/<part>/ in table
 /// <database>.<table> (".
-pub(super) fn part_in(message: &str) -> Option<Part> {
+pub(super) fn part_in(message: &str) -> Option<DataPart> {
     let (_, rest) = message.split_once("reading from part ")?;
     let (path, rest) = rest.split_once(" in table ")?;
     let name = path.trim_end_matches('/').rsplit('/').next()?;
@@ -26,7 +26,7 @@ pub(super) fn part_in(message: &str) -> Option<Part> {
     let table = TABLES
         .into_iter()
         .find(|table| qualified.rsplit('.').next() == Some(table))?;
-    Some(Part {
+    Some(DataPart {
         table,
         name: name.to_owned(),
         rows: 0,

@@ -4,9 +4,9 @@
 use clickhouse::Row;
 use serde::Deserialize;
 
-use super::part::{Part, TABLES};
+use super::part::{DataPart, TABLES};
 use crate::schema::USAGE;
-use crate::{Call, Warehouse, WarehouseError};
+use crate::{SqlStatement, Warehouse, WarehouseError};
 
 #[derive(Debug, Row, Deserialize)]
 struct ActivePart {
@@ -64,10 +64,10 @@ impl Warehouse {
     ///
     /// # Errors
     /// [`WarehouseError`].
-    pub async fn parts(&self) -> Result<Vec<Part>, WarehouseError> {
+    pub async fn parts(&self) -> Result<Vec<DataPart>, WarehouseError> {
         let mut parts = Vec::new();
         for table in TABLES {
-            let call = Call::new(
+            let call = SqlStatement::new(
                 "SELECT name, rows FROM system.parts
                  WHERE active AND database = currentDatabase() AND table = {table:String} ORDER BY partition_id, min_block_number",
             )
@@ -76,7 +76,7 @@ impl Warehouse {
             parts.extend(
                 active
                     .into_iter()
-                    .map(|ActivePart { name, rows }| Part { table, name, rows }),
+                    .map(|ActivePart { name, rows }| DataPart { table, name, rows }),
             );
         }
         Ok(parts)
@@ -87,13 +87,13 @@ impl Warehouse {
     ///
     /// # Errors
     /// [`WarehouseError`].
-    pub async fn check_part(&self, part: &Part) -> Result<Option<String>, WarehouseError> {
+    pub async fn check_part(&self, part: &DataPart) -> Result<Option<String>, WarehouseError> {
         let sql = format!(
             "CHECK TABLE {} PART {} SETTINGS check_query_single_value_result = 0",
             part.table,
             literal(&part.name)
         );
-        let checked: Result<Vec<CheckedPart>, _> = self.rows("check_part", Call::new(sql).slow()).await;
+        let checked: Result<Vec<CheckedPart>, _> = self.rows("check_part", SqlStatement::new(sql).slow()).await;
         match checked {
             Ok(rows) => Ok(rows.into_iter().find(|row| !row.is_passed).map(|row| row.message)),
             Err(WarehouseError::Refused { code, .. }) if NOT_ACTIVE.contains(&code) => Ok(None),
@@ -107,7 +107,7 @@ impl Warehouse {
     ///
     /// # Errors
     /// [`WarehouseError`].
-    pub async fn irreplaceable(&self, part: &Part, log: &[LogBegin]) -> Result<Irreplaceable, WarehouseError> {
+    pub async fn irreplaceable(&self, part: &DataPart, log: &[LogBegin]) -> Result<Irreplaceable, WarehouseError> {
         // `usage` is rebuilt from `receipts`. First, because a damaged part may also read as what
         // it isn't.
         if part.table == USAGE.name || self.all_in(log).await? {
@@ -146,7 +146,7 @@ impl Warehouse {
             "SELECT countIf({condition}) FROM {} WHERE _part = {{part:String}}",
             part.table
         );
-        let call = Call::new(sql).slow().with("keys", keys).with("begins", begins);
+        let call = SqlStatement::new(sql).slow().with("keys", keys).with("begins", begins);
         match self
             .one::<u64>("irreplaceable", call.with("part", part.name.clone()))
             .await
@@ -159,7 +159,7 @@ impl Warehouse {
 
     /// Whether a log that begins so holds every record that the ledger knows of.
     async fn all_in(&self, log: &[LogBegin]) -> Result<bool, WarehouseError> {
-        let call = Call::new("SELECT DISTINCT epoch, partition FROM ledger");
+        let call = SqlStatement::new("SELECT DISTINCT epoch, partition FROM ledger");
         let known: Vec<(u32, u32)> = match self.rows("ledger_partitions", call.slow()).await {
             Ok(known) => known,
             Err(WarehouseError::Damaged(_)) => return Ok(false),
@@ -180,9 +180,9 @@ impl Warehouse {
     ///
     /// # Errors
     /// [`WarehouseError`].
-    pub async fn detach_part(&self, part: &Part) -> Result<(), WarehouseError> {
+    pub async fn detach_part(&self, part: &DataPart) -> Result<(), WarehouseError> {
         let sql = format!("ALTER TABLE {} DETACH PART {}", part.table, literal(&part.name));
-        self.execute("detach_part", Call::new(sql).slow()).await
+        self.execute("detach_part", SqlStatement::new(sql).slow()).await
     }
 }
 

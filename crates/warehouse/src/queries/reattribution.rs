@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::erasure::literal;
 use super::{OPERATOR, TIME_MS_MAX, TIME_MS_MIN, VERIFIED};
 use crate::schema::RECEIPTS;
-use crate::{Call, Warehouse, WarehouseError};
+use crate::{SqlStatement, Warehouse, WarehouseError};
 
 /// Publishers of one answer.
 const PUBLISHERS_MAX: usize = 200;
@@ -61,7 +61,7 @@ impl Warehouse {
              GROUP BY publisher ORDER BY publisher LIMIT {PUBLISHERS_MAX}",
             reattribution.of_key()
         );
-        let call = Call::new(sql).slow().with("after", after.to_owned());
+        let call = SqlStatement::new(sql).slow().with("after", after.to_owned());
         self.rows("reattributed_publishers", call).await
     }
 
@@ -72,7 +72,7 @@ impl Warehouse {
     /// [`WarehouseError`].
     pub async fn reattribution_left(&self, reattribution: &Reattribution) -> Result<u64, WarehouseError> {
         let sql = format!("SELECT count() FROM receipts WHERE {}", reattribution.of_stamp());
-        self.one("reattribution_left", Call::new(sql).slow()).await
+        self.one("reattribution_left", SqlStatement::new(sql).slow()).await
     }
 
     /// Changes the stamps, on every shard and replica, and returns when that is done. Can be
@@ -88,7 +88,7 @@ impl Warehouse {
                 "ALTER TABLE {table} UPDATE stamp = (tupleElement(stamp, 1), {to}, {VERIFIED}) WHERE {rows}
                  SETTINGS mutations_sync = 2"
             );
-            shard.execute("reattribute", Call::new(sql).slow()).await?;
+            shard.execute("reattribute", SqlStatement::new(sql).slow()).await?;
         }
         Ok(())
     }

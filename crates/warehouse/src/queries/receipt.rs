@@ -5,14 +5,14 @@ use serde::Deserialize;
 use uuid::Uuid;
 
 use super::sender::{OF_KEY, bind_key};
-use super::{FINAL_SETTINGS, OPERATOR, REJECTED_SETTINGS, Replay, Scope, VERIFIED};
-use crate::{Call, Warehouse, WarehouseError};
+use super::{FINAL_SETTINGS, OPERATOR, QueryScope, REJECTED_SETTINGS, Replay, VERIFIED};
+use crate::{SqlStatement, Warehouse, WarehouseError};
 
 /// Receipts that an ID is looked up among.
 #[derive(Debug, Clone)]
 pub enum ReceiptsOf {
     /// Receipts that name a publisher's domains.
-    Publisher(Scope),
+    Publisher(QueryScope),
     /// Receipts that this key sent: SHA-256 of its SPKI.
     Key([u8; 32]),
 }
@@ -29,7 +29,7 @@ impl ReceiptsOf {
         }
     }
 
-    fn bind(&self, call: Call) -> Call {
+    fn bind(&self, call: SqlStatement) -> SqlStatement {
         match self {
             Self::Publisher(scope) => scope.bind(call),
             Self::Key(key) => bind_key(call, key),
@@ -70,7 +70,7 @@ pub struct StoredReceipt {
 
 /// A rejection of something that carries a receipt's ID.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RejectedReceipt {
+pub struct ReceiptRejection {
     /// The reason, one of `receipt::RejectReason`.
     pub reason: String,
     /// Finding in detail.
@@ -92,7 +92,7 @@ pub struct ReceiptFacts {
     /// conflict.
     pub stored: Vec<StoredReceipt>,
     /// Refusals in log order, at most 100.
-    pub rejected: Vec<RejectedReceipt>,
+    pub rejected: Vec<ReceiptRejection>,
 }
 
 impl ReceiptFacts {
@@ -143,7 +143,10 @@ impl Warehouse {
             return Ok(ReceiptFacts::default());
         }
         let whose = of.condition();
-        let call = |sql: String| of.bind(Call::new(sql)).with("receipt_id", receipt_id.to_string());
+        let call = |sql: String| {
+            of.bind(SqlStatement::new(sql))
+                .with("receipt_id", receipt_id.to_string())
+        };
         let sql = format!(
             "SELECT payload_hash AS hash, length(positions) AS occurrences, arrayMin(positions) AS first_position,
                 toUnixTimestamp64Milli(received_at) AS received_ms, toUnixTimestamp64Milli(timestamp) AS timestamp_ms,
@@ -170,7 +173,7 @@ impl Warehouse {
             stored: stored.into_iter().map(stored_receipt).collect(),
             rejected: rejected
                 .into_iter()
-                .map(|row| RejectedReceipt {
+                .map(|row| ReceiptRejection {
                     replayed_at_ms: replayed_at_ms(row.position),
                     ..rejected_receipt(row)
                 })
@@ -197,8 +200,8 @@ fn stored_receipt(row: StoredRow) -> StoredReceipt {
     }
 }
 
-fn rejected_receipt(row: ReceiptRejectionRow) -> RejectedReceipt {
-    RejectedReceipt {
+fn rejected_receipt(row: ReceiptRejectionRow) -> ReceiptRejection {
+    ReceiptRejection {
         reason: row.reason_text,
         detail: row.detail,
         received_at_ms: row.received_ms,

@@ -4,8 +4,8 @@ use clickhouse::Row;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::{FINAL_SETTINGS, Scope, TIME_MS_MAX, TIME_MS_MIN};
-use crate::{Call, Warehouse, WarehouseError};
+use super::{FINAL_SETTINGS, QueryScope, TIME_MS_MAX, TIME_MS_MIN};
+use crate::{SqlStatement, Warehouse, WarehouseError};
 
 /// A rejected receipt.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,7 +96,7 @@ impl Warehouse {
     /// [`WarehouseError`].
     pub async fn refusals(
         &self,
-        scope: &Scope,
+        scope: &QueryScope,
         from_ms: i64,
         to_ms: i64,
         newest_max: u32,
@@ -116,7 +116,7 @@ impl Warehouse {
     /// [`WarehouseError`].
     pub async fn refusals_of(
         &self,
-        scope: &Scope,
+        scope: &QueryScope,
         filter: &RefusalFilter,
         newest_max: u32,
     ) -> Result<RefusalStats, WarehouseError> {
@@ -135,7 +135,7 @@ impl Warehouse {
         }
         let call = |sql: String| {
             let mut call = scope
-                .bind(Call::new(sql))
+                .bind(SqlStatement::new(sql))
                 .with("from_ms", filter.from_ms.clamp(TIME_MS_MIN, TIME_MS_MAX))
                 .with("to_ms", filter.to_ms.clamp(TIME_MS_MIN, TIME_MS_MAX));
             if let Some(reason) = &filter.reason {

@@ -7,7 +7,7 @@
 use uuid::Uuid;
 
 use super::CommittedOffset;
-use crate::{Call, Warehouse, WarehouseError};
+use crate::{SqlStatement, Warehouse, WarehouseError};
 
 /// The reason of these rejected rows.
 pub const REFUSED_BY_WAREHOUSE: &str = "refused_by_warehouse";
@@ -44,7 +44,7 @@ impl Warehouse {
             .map(|end| partition(end) | (u128::from(end.next_offset) << 16));
         // The last position of a partition, so that the highest one has an end too.
         let highs = ends.iter().map(|end| partition(end) | u128::from(u64::MAX));
-        let call = Call::new(
+        let call = SqlStatement::new(
             "SELECT DISTINCT position FROM rejected
              WHERE reason IN {reasons:Array(String)} AND arrayExists((low, high) -> position >= low AND position <= high,
                 {lows:Array(UInt128)}, {highs:Array(UInt128)})
@@ -65,7 +65,7 @@ impl Warehouse {
     pub async fn standing_positions(&self, occurrences: &[(Uuid, u128)]) -> Result<Vec<u128>, WarehouseError> {
         let mut found = Vec::new();
         for some in occurrences.chunks(POSITIONS_MAX) {
-            let call = Call::new(
+            let call = SqlStatement::new(
                 "SELECT DISTINCT position FROM
                     (SELECT arrayJoin(positions) AS position FROM receipts WHERE receipt_id IN {ids:Array(UUID)})
                  WHERE position IN {positions:Array(UInt128)}",

@@ -15,9 +15,10 @@ use serde::{Deserialize, Deserializer};
 use uuid::Uuid;
 
 use super::{
-    Below, FINAL_SETTINGS, REFUSED_BY_POLICY, REFUSED_BY_WAREHOUSE, REJECTED_SETTINGS, Scope, TIME_MS_MAX, TIME_MS_MIN,
+    Below, FINAL_SETTINGS, QueryScope, REFUSED_BY_POLICY, REFUSED_BY_WAREHOUSE, REJECTED_SETTINGS, TIME_MS_MAX,
+    TIME_MS_MIN,
 };
-use crate::{Call, Warehouse, WarehouseError};
+use crate::{SqlStatement, Warehouse, WarehouseError};
 
 /// Rows that one statement names: its parameters travel in the request's URL, which may have 64
 /// KiB.
@@ -232,17 +233,17 @@ impl RejectedFilter {
         condition
     }
 
-    fn scope(&self) -> Scope {
-        Scope {
+    fn scope(&self) -> QueryScope {
+        QueryScope {
             publishers: self.publishers.clone(),
             below: self.below.clone(),
         }
     }
 
     /// A call with the parameters of [`condition`](Self::condition) bound.
-    fn call(&self, sql: String) -> Call {
+    fn call(&self, sql: String) -> SqlStatement {
         let time = |ms: Option<i64>, otherwise| ms.unwrap_or(otherwise).clamp(TIME_MS_MIN, TIME_MS_MAX);
-        let mut call = Call::new(sql)
+        let mut call = SqlStatement::new(sql)
             .with("from_ms", time(self.from_ms, TIME_MS_MIN))
             .with("to_ms", time(self.to_ms, TIME_MS_MAX))
             .slow();
@@ -369,7 +370,7 @@ impl Warehouse {
              FROM replays FINAL WHERE position IN {positions:Array(UInt128)}";
         let mut all = HashMap::new();
         for positions in positions.chunks(NAMED_MAX) {
-            let call = Call::new(sql).with("positions", positions.to_vec());
+            let call = SqlStatement::new(sql).with("positions", positions.to_vec());
             let rows: Vec<Replay> = self.rows("replays", call).await?;
             all.extend(rows.into_iter().map(|replay| (replay.position, replay)));
         }
@@ -389,7 +390,7 @@ impl Warehouse {
              ORDER BY position {REJECTED_SETTINGS}",
             REFUSED_BY_POLICY.join("', '")
         );
-        let call = Call::new(sql).with("first", first).with("last", last).slow();
+        let call = SqlStatement::new(sql).with("first", first).with("last", last).slow();
         self.rows("standing_rejections", call).await
     }
 
@@ -414,7 +415,7 @@ impl Warehouse {
         );
         let mut all = Vec::new();
         for receipt_ids in receipt_ids.chunks(NAMED_MAX) {
-            let call = Call::new(&*sql)
+            let call = SqlStatement::new(&*sql)
                 .with("publisher_min", (*publishers.start()).to_owned())
                 .with("publisher_max", (*publishers.end()).to_owned())
                 .with("from_ms", (*timestamps_ms.start()).clamp(TIME_MS_MIN, TIME_MS_MAX))
@@ -432,7 +433,7 @@ impl Warehouse {
 }
 
 /// A call over the rows at `keys`. The range of publishers and times is for the primary key.
-fn at(keys: &[RejectedCursor], select: &str) -> Call {
+fn at(keys: &[RejectedCursor], select: &str) -> SqlStatement {
     let times = || keys.iter().map(|key| key.received_at_ms);
     let publishers = || keys.iter().map(|key| key.publisher.as_str());
     let sql = format!(
@@ -442,7 +443,7 @@ fn at(keys: &[RejectedCursor], select: &str) -> Call {
             AND received_at <= fromUnixTimestamp64Milli({{to_ms:Int64}}, 'UTC')
             AND position IN {{positions:Array(UInt128)}} {REJECTED_SETTINGS}"
     );
-    Call::new(sql)
+    SqlStatement::new(sql)
         .with("publisher_min", publishers().min().unwrap_or_default().to_owned())
         .with("publisher_max", publishers().max().unwrap_or_default().to_owned())
         .with("from_ms", times().min().unwrap_or_default())

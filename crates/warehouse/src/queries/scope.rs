@@ -1,11 +1,11 @@
 //! Scope of queries.
 
-use crate::Call;
+use crate::SqlStatement;
 
 /// Scope of a query: the domains that an account speaks for. Empty means nothing is
 /// seen.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct Scope {
+pub struct QueryScope {
     /// Domains in lower case.
     pub publishers: Vec<String>,
     /// Domains whose subdomains are meant too.
@@ -21,7 +21,7 @@ pub struct Below {
     pub except: Vec<String>,
 }
 
-impl Scope {
+impl QueryScope {
     /// Scope of these domains, and no subdomains.
     #[must_use]
     pub fn of(publishers: Vec<String>) -> Self {
@@ -54,7 +54,7 @@ impl Scope {
 
     /// A call with the parameters of [`condition`](Self::condition) bound.
     #[must_use]
-    pub fn bind(&self, call: Call) -> Call {
+    pub fn bind(&self, call: SqlStatement) -> SqlStatement {
         if self.below.is_empty() {
             return call.with("publishers", self.publishers.clone());
         }
@@ -64,7 +64,7 @@ impl Scope {
     /// A call with `publishers`, `parents`, `others_of` and `others` bound: the domains, those
     /// whose subdomains are meant, and pairs of such a domain and an exception below it.
     #[must_use]
-    pub fn bind_members(&self, call: Call) -> Call {
+    pub fn bind_members(&self, call: SqlStatement) -> SqlStatement {
         let others = || {
             let of = |below: &Below| {
                 below

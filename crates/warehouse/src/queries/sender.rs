@@ -8,7 +8,7 @@ use serde::Deserialize;
 use uuid::Uuid;
 
 use super::FINAL_SETTINGS;
-use crate::{Call, Warehouse, WarehouseError};
+use crate::{SqlStatement, Warehouse, WarehouseError};
 
 /// Occurrences of a key's accepted receipts that one page covers: each is compared with the others
 /// of its ID.
@@ -26,7 +26,7 @@ const IN_RANGES: &str = "arrayExists((first, end) -> position >= toUInt128(first
 pub struct LogRanges(pub Vec<Range<u128>>);
 
 impl LogRanges {
-    fn bind(&self, call: Call) -> Call {
+    fn bind(&self, call: SqlStatement) -> SqlStatement {
         let texts = |position: fn(&Range<u128>) -> u128| -> Vec<String> {
             self.0.iter().map(|range| position(range).to_string()).collect()
         };
@@ -282,11 +282,11 @@ impl Warehouse {
 }
 
 /// A call with the parameter of [`OF_KEY`] bound.
-pub(super) fn of_key(sql: String, key: &[u8; 32]) -> Call {
-    bind_key(Call::new(sql), key)
+pub(super) fn of_key(sql: String, key: &[u8; 32]) -> SqlStatement {
+    bind_key(SqlStatement::new(sql), key)
 }
 
-pub(super) fn bind_key(call: Call, key: &[u8; 32]) -> Call {
+pub(super) fn bind_key(call: SqlStatement, key: &[u8; 32]) -> SqlStatement {
     let hex: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
     call.with("key_fingerprint", hex)
 }

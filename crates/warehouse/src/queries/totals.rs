@@ -4,7 +4,7 @@ use clickhouse::Row;
 use serde::Deserialize;
 
 use super::FINAL_SETTINGS;
-use crate::{Call, Warehouse, WarehouseError};
+use crate::{SqlStatement, Warehouse, WarehouseError};
 
 /// Sums over everything that is stored.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -42,16 +42,18 @@ impl Warehouse {
         let sql = format!(
             "SELECT count() AS receipts, sum(length(positions)) AS occurrences FROM receipts FINAL {FINAL_SETTINGS}"
         );
-        let stored: ReceiptsRow = self.one("totals", Call::new(sql).slow()).await?;
+        let stored: ReceiptsRow = self.one("totals", SqlStatement::new(sql).slow()).await?;
         let sql = format!(
             "SELECT toString(reason) AS reason_text, sum(receipts) AS counted FROM rejected FINAL
              GROUP BY reason_text ORDER BY reason_text {FINAL_SETTINGS}"
         );
-        let reasons: Vec<ReasonRow> = self.rows("totals_rejected", Call::new(sql).slow()).await?;
+        let reasons: Vec<ReasonRow> = self.rows("totals_rejected", SqlStatement::new(sql).slow()).await?;
         let sql = "SELECT count() FROM
              (SELECT receipt_id FROM receipts GROUP BY receipt_id 
                 HAVING min(reinterpretAsUInt256(payload_hash)) != max(reinterpretAsUInt256(payload_hash)))";
-        let conflicts = self.one::<u64>("totals_conflicts", Call::new(sql).slow()).await?;
+        let conflicts = self
+            .one::<u64>("totals_conflicts", SqlStatement::new(sql).slow())
+            .await?;
         Ok(Totals {
             receipts: stored.receipts,
             occurrences: stored.occurrences,

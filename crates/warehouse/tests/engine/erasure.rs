@@ -2,7 +2,7 @@
 
 use blocks::RejectedRow;
 use uuid::Uuid;
-use warehouse::{CommittedOffset, MetadataErasure, Scope, Warehouse};
+use warehouse::{CommittedOffset, MetadataErasure, QueryScope, Warehouse};
 
 use crate::harness::{NOON_MS, Receipt, accepted, fresh, insert, insert_rejected, line, position, rejected, run, sql};
 
@@ -18,7 +18,7 @@ fn of(publisher: &str, number: u128, timestamp_ms: i64) -> Receipt {
 
 fn erasure() -> MetadataErasure {
     MetadataErasure {
-        scope: Scope::of(vec!["mine.example".to_owned()]),
+        scope: QueryScope::of(vec!["mine.example".to_owned()]),
         before_ms: NOON_MS,
     }
 }
@@ -176,7 +176,7 @@ fn nobody_is_erased_by_an_empty_scope() {
     run(async {
         let warehouse = filled().await;
         let nobody = MetadataErasure {
-            scope: Scope::of(Vec::new()),
+            scope: QueryScope::of(Vec::new()),
             before_ms: i64::MAX,
         };
         assert!(warehouse.metadata_left(&nobody).await.unwrap().is_none());

@@ -1,7 +1,7 @@
 //! Counting is exact: retries, rewritten blocks, conflicts, before and after merges.
 
 use uuid::Uuid;
-use warehouse::{ReceiptsOf, Scope};
+use warehouse::{QueryScope, ReceiptsOf};
 
 use crate::harness::{NOON_MS, Receipt, fresh, insert, insert_rejected, position, rejected, run, sql};
 
@@ -47,7 +47,7 @@ fn retries_rewrites_and_conflicts_count_once_before_and_after_merges() {
             );
             assert_eq!(totals.rejected_by_reason, [("bad_signature".to_owned(), 1)]);
 
-            let scope = Scope::of(vec!["news.example".to_owned()]);
+            let scope = QueryScope::of(vec!["news.example".to_owned()]);
             let facts = warehouse
                 .receipt(&ReceiptsOf::Publisher(scope.clone()), Uuid::from_u128(5))
                 .await

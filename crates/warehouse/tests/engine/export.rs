@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use uuid::Uuid;
-use warehouse::{ReceiptCursor, Scope, Warehouse};
+use warehouse::{QueryScope, ReceiptCursor, Warehouse};
 
 use crate::harness::{NOON_MS, Receipt, fresh, insert, position, run};
 
@@ -32,11 +32,11 @@ fn receipts() -> Vec<(Receipt, u128)> {
     rows
 }
 
-fn scope(publishers: &[&str]) -> Scope {
-    Scope::of(publishers.iter().map(ToString::to_string).collect())
+fn scope(publishers: &[&str]) -> QueryScope {
+    QueryScope::of(publishers.iter().map(ToString::to_string).collect())
 }
 
-async fn walk(warehouse: &Warehouse, scope: &Scope, rows_max: u64) -> Vec<(ReceiptCursor, u64)> {
+async fn walk(warehouse: &Warehouse, scope: &QueryScope, rows_max: u64) -> Vec<(ReceiptCursor, u64)> {
     let mut all = Vec::new();
     let mut after: Option<ReceiptCursor> = None;
     loop {

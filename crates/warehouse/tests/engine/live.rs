@@ -7,7 +7,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use uuid::Uuid;
 use warehouse::{
-    ARRIVALS_MAX, LedgerRow, PartitionProgress, Scope, ShardProgress, StreamPosition, Touched, VerdictsPosition,
+    ARRIVALS_MAX, LedgerRow, PartitionProgress, QueryScope, ShardProgress, StreamPosition, Touched, VerdictsPosition,
     Warehouse,
 };
 
@@ -84,7 +84,7 @@ impl Ledger {
     }
 
     /// The new receipts between two positions; `None` if they can't be determined.
-    async fn arrivals(&self, warehouse: &Warehouse, scope: &Scope, from: usize, to: usize) -> Option<Vec<Uuid>> {
+    async fn arrivals(&self, warehouse: &Warehouse, scope: &QueryScope, from: usize, to: usize) -> Option<Vec<Uuid>> {
         let from = StreamPosition::new(&self.progress(from));
         let changes = warehouse.touched(&from, &self.progress(to)).await.unwrap()?;
         let hours = changes.touched.hours(scope);
@@ -93,15 +93,15 @@ impl Ledger {
     }
 
     /// The hours of a scope that are touched between two positions.
-    async fn hours(&self, warehouse: &Warehouse, scope: &Scope, from: usize, to: usize) -> Option<Vec<u32>> {
+    async fn hours(&self, warehouse: &Warehouse, scope: &QueryScope, from: usize, to: usize) -> Option<Vec<u32>> {
         let from = StreamPosition::new(&self.progress(from));
         let changes = warehouse.touched(&from, &self.progress(to)).await.unwrap()?;
         Some(changes.touched.hours(scope).into_iter().collect())
     }
 }
 
-fn own(publisher: &str) -> Scope {
-    Scope::of(vec![publisher.to_owned()])
+fn own(publisher: &str) -> QueryScope {
+    QueryScope::of(vec![publisher.to_owned()])
 }
 
 /// Any rows with copies anywhere, any chain of positions, while everything is stored already.
@@ -203,7 +203,7 @@ fn only_receipts_of_the_scope_and_of_touched_hours_are_found() {
         assert_eq!(ledger.arrivals(&warehouse, &news, 1, 3).await, Some(Vec::new()));
         assert_eq!(ledger.arrivals(&warehouse, &news, 3, 3).await, Some(Vec::new()));
         assert_eq!(
-            ledger.arrivals(&warehouse, &Scope::default(), 0, 3).await,
+            ledger.arrivals(&warehouse, &QueryScope::default(), 0, 3).await,
             Some(Vec::new())
         );
         let all = warehouse.touched(&StreamPosition::default(), &ledger.progress(3)).await;

@@ -3,7 +3,7 @@
 use blocks::RejectedRow;
 use uuid::Uuid;
 use warehouse::{
-    ReceiptsOf, RejectedCursor, RejectedFilter, RejectedOrder, ReplayRow, Scope, StandingPayload, Warehouse,
+    QueryScope, ReceiptsOf, RejectedCursor, RejectedFilter, RejectedOrder, ReplayRow, StandingPayload, Warehouse,
 };
 
 use crate::harness::{NOON_MS, Receipt, fresh, insert, insert_rejected, position, rejected, run, sql};
@@ -196,7 +196,7 @@ fn what_was_replayed_is_no_refusal_any_more_and_stays_in_the_books() {
         for _ in 0..2 {
             warehouse.insert_replays(std::slice::from_ref(&replay)).await.unwrap();
         }
-        let scope = Scope::of(vec!["news.example".to_owned()]);
+        let scope = QueryScope::of(vec!["news.example".to_owned()]);
         let refusals = warehouse.refusals(&scope, 0, NOON_MS * 2, 10).await.unwrap();
         assert_eq!(refusals.by_reason, [("bad_signature".to_owned(), 2)]);
         let newest: Vec<u128> = refusals.newest.iter().map(|refusal| refusal.position).collect();
@@ -275,7 +275,7 @@ fn a_row_counts_all_receipts_that_are_not_kept() {
             ..rejected(position(0, 2, 5), "bad_signature")
         };
         insert_rejected(&warehouse, &[rejected(position(0, 1, 0), "bad_signature"), not_kept]).await;
-        let scope = Scope::of(vec!["news.example".to_owned()]);
+        let scope = QueryScope::of(vec!["news.example".to_owned()]);
         let refusals = warehouse.refusals(&scope, 0, NOON_MS * 2, 10).await.unwrap();
         assert_eq!(refusals.by_reason, [("bad_signature".to_owned(), 41)]);
         assert_eq!(refusals.newest.len(), 2);

@@ -8,7 +8,7 @@ use std::time::Instant;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use uuid::Uuid;
-use warehouse::{Filter, Scope, Warehouse};
+use warehouse::{Filter, QueryScope, Warehouse};
 
 use crate::harness::{NOON_MS, Receipt, fresh, insert, position, run};
 
@@ -67,7 +67,7 @@ fn a_page_of_many_receipts() {
     run(async {
         let warehouse = fresh().await;
         fill(&warehouse).await;
-        let scope = Scope::of(vec!["big.example".to_owned()]);
+        let scope = QueryScope::of(vec!["big.example".to_owned()]);
         let filter = Filter {
             from_ms: NOON_MS - DAYS * 24 * HOUR_MS,
             to_ms: NOON_MS,

@@ -30,7 +30,7 @@ pub(super) async fn create(
     headers: &HeaderMap,
     body: Body,
 ) -> Result<BulkAnswer, Failure> {
-    let mut lines = Lines::new(body, app.config.bulk_lines_max, app.config.bulk_bytes_max);
+    let mut lines = BodyLines::new(body, app.config.bulk_lines_max, app.config.bulk_bytes_max);
     let declared = headers.get(header::CONTENT_LENGTH);
     let declared = declared.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
     if declared.is_some_and(|bytes| bytes > lines.bytes_max) {
@@ -39,7 +39,7 @@ pub(super) async fn create(
     let actor = actor(principal);
     let mut answer = BulkAnswer::default();
     loop {
-        let chunk = Chunk::gather(&mut lines, principal).await?;
+        let chunk = TransactionLines::gather(&mut lines, principal).await?;
         if chunk.0.is_empty() {
             return Ok(answer);
         }
@@ -67,11 +67,11 @@ pub(super) async fn create(
 }
 
 /// Lines of one transaction, by their numbers.
-struct Chunk(Vec<(usize, Result<NewEntry, Refusal>)>);
+struct TransactionLines(Vec<(usize, Result<NewEntry, Refusal>)>);
 
-impl Chunk {
+impl TransactionLines {
     /// The next lines; none at the end.
-    async fn gather(lines: &mut Lines, principal: &Principal) -> Result<Self, Failure> {
+    async fn gather(lines: &mut BodyLines, principal: &Principal) -> Result<Self, Failure> {
         let (mut chunk, mut bytes) = (Vec::new(), 0);
         while chunk.len() < CHUNK_LINES_MAX && bytes < CHUNK_BYTES_MAX {
             let Some(line) = lines.next().await? else { break };
@@ -86,7 +86,7 @@ impl Chunk {
 }
 
 /// A body's lines that aren't empty.
-struct Lines {
+struct BodyLines {
     body: Body,
     /// Arrived, not yet given out.
     rest: Bytes,
@@ -101,7 +101,7 @@ struct Lines {
     until: Instant,
 }
 
-impl Lines {
+impl BodyLines {
     fn new(body: Body, lines_max: usize, bytes_max: usize) -> Self {
         Self {
             body,
@@ -198,7 +198,7 @@ mod tests {
     async fn read(frames: &[&str], lines_max: usize, bytes_max: usize) -> Result<Vec<(usize, String)>, Failure> {
         let frames: Vec<Result<Bytes, std::io::Error>> =
             frames.iter().map(|text| Ok(Bytes::from((*text).to_owned()))).collect();
-        let mut lines = Lines::new(Body::from_stream(stream::iter(frames)), lines_max, bytes_max);
+        let mut lines = BodyLines::new(Body::from_stream(stream::iter(frames)), lines_max, bytes_max);
         let mut read = Vec::new();
         while let Some(line) = lines.next().await? {
             read.push((lines.number, String::from_utf8(line).unwrap()));

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use web::rfc3339_ms;
 
-use crate::verification::{self, Look, Outcome, Record};
+use crate::verification::{self, Look, ProofOutcome, Record};
 
 /// A wish for a token.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -227,7 +227,7 @@ pub(super) struct Attempt {
     pub(super) method: Method,
     /// Record that was looked for; `<token>` represents what generate answered.
     pub(super) looked_for: Record,
-    pub(super) outcome: Outcome,
+    pub(super) outcome: ProofOutcome,
     /// Content of the place, cut.
     pub(super) found: Vec<String>,
     /// Advice: what to change.

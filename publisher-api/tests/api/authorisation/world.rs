@@ -5,9 +5,9 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use accounts::{
-    COLLECTIONS, Cell as Shown, ChallengeWish, EntriesWish, EntryAuthors, EntryContent, EntryTitle, EntryUrl,
-    ErasureWish, ExportedRow, Fingerprint, KeySource, KeyWish, NewEntry, NewOperatorKey, RequestedErasure, Scope, Tier,
-    VerificationMethod,
+    COLLECTIONS, ChallengeWish, EntriesWish, EntryAuthors, EntryContent, EntryTitle, EntryUrl, ErasureWish,
+    ExportValue as Shown, ExportedRow, Fingerprint, KeySource, KeyWish, NewEntry, NewOperatorKey, RequestedErasure,
+    Scope, Tier, VerificationMethod,
 };
 use publisher_api::{Authority, PublisherConfig};
 use serde_json::json;
@@ -90,7 +90,7 @@ impl World {
                 test_resolver: Some("127.0.0.1:9".parse().unwrap()),
                 ..outbound::Config::default()
             };
-            deps.outbound = outbound::Client::new(&nowhere).unwrap();
+            deps.outbound = outbound::OutboundClient::new(&nowhere).unwrap();
             deps.quotas.enterprise_per_minute = 100_000;
         })
         .await;

@@ -1,8 +1,8 @@
 //! Erasures: what was requested goes, once, with its counts, and nothing else.
 
 use accounts::{
-    Accounts, COLLECTIONS, Cancellation, CancelledErasure, Cell, Coverage, ERASURES_OPEN_MAX, EntriesWish,
-    EntryAuthors, EntryContent, EntryTitle, EntryUrl, Erasure, ErasureState, ErasureWish, KeyWish, MailKind,
+    Accounts, COLLECTIONS, Cancellation, CancelledErasure, Coverage, ERASURES_OPEN_MAX, EntriesWish, EntryAuthors,
+    EntryContent, EntryTitle, EntryUrl, Erasure, ErasureState, ErasureWish, ExportValue, KeyWish, MailKind,
     MailSubject, NewEntry, RequestedErasure, Scope, Subject, User, UserChange,
 };
 use sqlx::Row;
@@ -449,10 +449,10 @@ async fn each_step_of_an_erasure_sends_one_mail(place: Place) {
     let column = |name: &str| exported.columns.iter().position(|one| one.name == name).unwrap();
     let cells = &mails[0].cells;
     assert!(
-        matches!(&cells[column("erasureId")], Cell::Text(id) if id.starts_with("era_")),
+        matches!(&cells[column("erasureId")], ExportValue::Text(id) if id.starts_with("era_")),
         "{cells:?}"
     );
-    assert_eq!(cells[column("domain")], Cell::Absent);
+    assert_eq!(cells[column("domain")], ExportValue::Absent);
 }
 
 async fn who_has_no_address_gets_no_mail(place: Place) {

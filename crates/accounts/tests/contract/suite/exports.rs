@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use accounts::{
-    Accounts, COLLECTIONS, Cell, Collection, Cursor, EntryAuthors, EntryContent, EntryTitle, EntryUrl, NewEntry,
+    Accounts, COLLECTIONS, Collection, Cursor, EntryAuthors, EntryContent, EntryTitle, EntryUrl, ExportValue, NewEntry,
     TrailEntry,
 };
 use uuid::Uuid;
@@ -40,8 +40,8 @@ async fn entries(accounts: &Accounts, account: &str, numbers: std::ops::Range<u6
         .unwrap();
 }
 
-async fn walk(accounts: &Accounts, account: &str, collection: &Collection, rows_max: i64) -> Vec<Vec<Cell>> {
-    let (mut all, mut after): (Vec<Vec<Cell>>, Option<Cursor>) = (Vec::new(), None);
+async fn walk(accounts: &Accounts, account: &str, collection: &Collection, rows_max: i64) -> Vec<Vec<ExportValue>> {
+    let (mut all, mut after): (Vec<Vec<ExportValue>>, Option<Cursor>) = (Vec::new(), None);
     loop {
         let page = accounts
             .collection_page(account, collection, after.as_ref(), rows_max)
@@ -82,28 +82,28 @@ async fn every_collection_is_walked_whole(place: Place) {
     assert_eq!(whole.len(), 7);
     assert_eq!(
         whole[0][4],
-        Cell::List(vec!["Ada".to_owned(), "Grace, \"G\"".to_owned()])
+        ExportValue::List(vec!["Ada".to_owned(), "Grace, \"G\"".to_owned()])
     );
-    assert_eq!(whole[6][5], Cell::Instant(START_MS + 1));
+    assert_eq!(whole[6][5], ExportValue::Instant(START_MS + 1));
     let domains = walk(&accounts, &mine, collection("domains"), 2).await;
     let names: Vec<_> = domains.iter().map(|row| row[0].clone()).collect();
     assert_eq!(
         names,
-        ["b.example", "example.com", "example.org"].map(|name| Cell::Text(name.to_owned()))
+        ["b.example", "example.com", "example.org"].map(|name| ExportValue::Text(name.to_owned()))
     );
     assert_eq!(
         (domains[0][3].clone(), domains[0][6].clone()),
-        (Cell::Flag(false), Cell::Absent)
+        (ExportValue::Flag(false), ExportValue::Absent)
     );
     let keys = walk(&accounts, &mine, collection("keys"), 2).await;
-    assert_eq!(keys[0][2], Cell::List(vec!["read".to_owned()]));
+    assert_eq!(keys[0][2], ExportValue::List(vec!["read".to_owned()]));
     assert_eq!(
         walk(&accounts, &other, collection("entries"), 2).await,
-        Vec::<Vec<Cell>>::new()
+        Vec::<Vec<ExportValue>>::new()
     );
     assert_eq!(
         walk(&accounts, "acc_none", collection("account"), 2).await,
-        Vec::<Vec<Cell>>::new()
+        Vec::<Vec<ExportValue>>::new()
     );
 }
 
@@ -134,9 +134,9 @@ async fn rows_are_in_one_page_each_beside_writers(place: Place) {
     assert!(distinct.is_superset(&before), "none missed");
 }
 
-fn ids(rows: Vec<Vec<Cell>>) -> Vec<String> {
-    let id = |row: Vec<Cell>| match &row[0] {
-        Cell::Text(id) => id.clone(),
+fn ids(rows: Vec<Vec<ExportValue>>) -> Vec<String> {
+    let id = |row: Vec<ExportValue>| match &row[0] {
+        ExportValue::Text(id) => id.clone(),
         other => panic!("{other:?}"),
     };
     rows.into_iter().map(id).collect()

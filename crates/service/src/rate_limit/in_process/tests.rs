@@ -81,7 +81,7 @@ fn what_is_learned_is_never_less_than_what_was_counted() {
     assert!(limiter.take_now("a", 2, &FREE).allowed);
     let counted = limiter.count("a");
     assert_eq!((counted.in_minute, counted.in_day), (2, 2));
-    let elsewhere = Count {
+    let elsewhere = WindowCount {
         in_minute: 1,
         in_day: 4,
         ..counted
@@ -89,13 +89,13 @@ fn what_is_learned_is_never_less_than_what_was_counted() {
     limiter.learn("a", elsewhere);
     assert_eq!(
         limiter.count("a"),
-        Count {
+        WindowCount {
             in_minute: 2,
             in_day: 4,
             ..counted
         }
     );
-    let yesterday = Count {
+    let yesterday = WindowCount {
         minute: counted.minute - 1,
         in_minute: 3,
         day: counted.day - 1,
@@ -104,7 +104,11 @@ fn what_is_learned_is_never_less_than_what_was_counted() {
     limiter.learn("a", yesterday);
     assert_eq!(limiter.count("a").in_day, 4);
     limiter.learn("b", counted);
-    assert_eq!((limiter.count("b"), limiter.keys()), (Count::default(), 1), "no room");
+    assert_eq!(
+        (limiter.count("b"), limiter.keys()),
+        (WindowCount::default(), 1),
+        "no room"
+    );
 }
 
 #[test]

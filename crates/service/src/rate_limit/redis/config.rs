@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use redis::{ConnectionAddr, ConnectionInfo};
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::config::{Faults, Validate};
+use crate::config::{ConfigFaults, Validate};
 
 /// Location of the limiter's shared counts, and limits on queries.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,7 +87,7 @@ impl RedisConfig {
 }
 
 impl Validate for RedisConfig {
-    fn validate(&self, faults: &mut Faults) {
+    fn validate(&self, faults: &mut ConfigFaults) {
         if self.url().is_some() {
             match self.connection() {
                 Err(what) => faults.push("url", what),
@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     fn faults(config: &RedisConfig) -> Vec<String> {
-        let mut faults = Faults::new("redis");
+        let mut faults = ConfigFaults::new("redis");
         config.validate(&mut faults);
         faults
             .into_vec()

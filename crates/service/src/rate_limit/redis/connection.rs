@@ -25,7 +25,7 @@ const PAUSE_LONGEST: Duration = Duration::from_secs(2);
 
 /// The connection as the questions see it.
 pub(super) struct Link {
-    up: Mutex<Option<Up>>,
+    up: Mutex<Option<LiveConnection>>,
     timeouts: AtomicU32,
     lost: Notify,
     component: Component,
@@ -33,7 +33,7 @@ pub(super) struct Link {
 
 /// A connection that answers, and its number: news of an earlier one mean nothing for it.
 #[derive(Clone)]
-pub(super) struct Up {
+pub(super) struct LiveConnection {
     pub(super) connection: MultiplexedConnection,
     pub(super) number: u64,
 }
@@ -51,7 +51,7 @@ impl Link {
     }
 
     /// The connection, if there is one that answers.
-    pub(super) fn up(&self) -> Option<Up> {
+    pub(super) fn up(&self) -> Option<LiveConnection> {
         self.up.lock().clone()
     }
 
@@ -78,7 +78,7 @@ impl Link {
 
     fn connected(&self, connection: MultiplexedConnection, number: u64) {
         self.answered();
-        *self.up.lock() = Some(Up { connection, number });
+        *self.up.lock() = Some(LiveConnection { connection, number });
         metrics::gauge!("receipts_limiter_degraded").set(0);
         self.component.ready();
     }
@@ -178,7 +178,7 @@ impl Connector {
 async fn watch(link: &Link, asking: &Asking) {
     let lost = link.lost.notified();
     let probing = async {
-        while let Some(Up { mut connection, number }) = link.up() {
+        while let Some(LiveConnection { mut connection, number }) = link.up() {
             match timeout(asking.wait_max, asking.probe(&mut connection)).await {
                 Ok(Ok(())) => link.answered(),
                 Ok(Err(error)) => link.failed(number, &error.to_string()),

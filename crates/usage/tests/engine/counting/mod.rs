@@ -5,7 +5,7 @@ mod receipts;
 use std::collections::HashSet;
 
 use usage::NewReceipts;
-use warehouse::{Call, Warehouse};
+use warehouse::{SqlStatement, Warehouse};
 
 use self::receipts::{Receipt, batch, stored, unseen};
 use crate::engine::{fresh, run};
@@ -20,7 +20,7 @@ fn receipts(count: u64, spread_ms: i64) -> Vec<Receipt> {
 }
 
 async fn parts(warehouse: &Warehouse) -> Vec<String> {
-    let call = Call::new(
+    let call = SqlStatement::new(
         "SELECT name FROM system.parts WHERE active AND database = currentDatabase() AND table = 'usage' ORDER BY name",
     );
     warehouse.rows("parts", call).await.unwrap()
@@ -60,7 +60,7 @@ fn an_insert_makes_one_part_per_month_that_has_all_rows_of_its_receipts() {
         let parts = parts(usage.warehouse()).await;
         assert_eq!(parts.len(), 2, "{parts:?}");
         for part in &parts {
-            let call = Call::new("SELECT sum(receipts) FROM usage WHERE _part = {part:String} GROUP BY grain")
+            let call = SqlStatement::new("SELECT sum(receipts) FROM usage WHERE _part = {part:String} GROUP BY grain")
                 .with("part", part.clone());
             let sums: Vec<i64> = usage.warehouse().rows("sums", call).await.unwrap();
             assert_eq!(sums.len(), 5);

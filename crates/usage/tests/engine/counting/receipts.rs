@@ -4,7 +4,7 @@ use arrow_array::RecordBatch;
 use blocks::{AcceptedRow, Rows};
 use usage::Usage;
 use uuid::Uuid;
-use warehouse::Call;
+use warehouse::SqlStatement;
 
 /// Fields that distinguish the receipts of these tests.
 #[derive(Debug, Clone)]
@@ -61,7 +61,7 @@ pub(crate) fn batch(receipts: &[Receipt]) -> RecordBatch {
 
 /// The sum of each grain, in the grains' order.
 pub(crate) async fn stored(usage: &Usage) -> [i64; 5] {
-    let call = Call::new("SELECT sum(receipts) FROM usage GROUP BY grain ORDER BY grain");
+    let call = SqlStatement::new("SELECT sum(receipts) FROM usage GROUP BY grain ORDER BY grain");
     let sums: Vec<i64> = usage.warehouse().rows("sums", call).await.unwrap();
     sums.try_into().unwrap()
 }

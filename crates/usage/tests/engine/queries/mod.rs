@@ -5,7 +5,7 @@ mod harness;
 
 use usage::{DashboardStats, GroupBy, Metric, Ranking, Usage};
 use uuid::Uuid;
-use warehouse::{Call, Filter, Scope, WarehouseError};
+use warehouse::{Filter, QueryScope, SqlStatement, WarehouseError};
 
 use self::harness::{NOON_MS, Receipt, batch, compensate, count, insert};
 use crate::engine::{fresh, run};
@@ -30,8 +30,8 @@ fn always() -> Filter {
     }
 }
 
-fn news() -> Scope {
-    Scope::of(vec!["news.example".to_owned()])
+fn news() -> QueryScope {
+    QueryScope::of(vec!["news.example".to_owned()])
 }
 
 /// Receipts of the twenty days before noon, on, just before and just after half hours; `begin` is
@@ -91,7 +91,7 @@ fn an_empty_scope_sees_nothing() {
     run(async {
         let usage = fresh().await;
         insert(&usage, &[Receipt::new(1)], 0).await;
-        let (nobody, filter) = (Scope::default(), always());
+        let (nobody, filter) = (QueryScope::default(), always());
         let id = Uuid::from_u128(7);
         assert_eq!(
             usage.dashboard(&nobody, &filter, 5).await.unwrap(),
@@ -162,7 +162,7 @@ fn compensated_receipts_show_nowhere() {
                 assert_alike(&usage, &expected, &Filter { to_ms, ..always() }).await;
             }
             if !is_merged {
-                let merge = Call::new("OPTIMIZE TABLE usage FINAL");
+                let merge = SqlStatement::new("OPTIMIZE TABLE usage FINAL");
                 usage.warehouse().execute("test", merge).await.unwrap();
             }
         }

@@ -1,12 +1,12 @@
 //! Erased clients: counts move to the blank client, and names leave the files.
 
-use warehouse::{Call, MetadataErasure, Scope};
+use warehouse::{MetadataErasure, QueryScope, SqlStatement};
 
 use super::harness::{DAY_S, World, today};
 use crate::engine::run;
 
-fn scope() -> Scope {
-    Scope::of(vec!["a.example".to_owned()])
+fn scope() -> QueryScope {
+    QueryScope::of(vec!["a.example".to_owned()])
 }
 
 /// An instant of today after all receipts.
@@ -78,7 +78,8 @@ fn an_erasure_within_a_day_leaves_later_receipts() {
         usage.remove_compensated(&scope()).await.unwrap();
         assert_eq!(usage.compensated_left(&scope()).await.unwrap(), 0);
         world.assert_equal().await;
-        let named = Call::new("SELECT toInt64(count()) FROM usage WHERE publisher = 'a.example' AND client_name != ''");
+        let named =
+            SqlStatement::new("SELECT toInt64(count()) FROM usage WHERE publisher = 'a.example' AND client_name != ''");
         let named: i64 = usage.warehouse().one("test", named).await.unwrap();
         assert!(named > 0, "the afternoon's clients stay");
     });

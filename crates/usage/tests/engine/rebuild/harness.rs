@@ -8,7 +8,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use usage::{Grain, NewReceipts, Usage};
 use uuid::Uuid;
-use warehouse::{Call, FINAL_SETTINGS};
+use warehouse::{FINAL_SETTINGS, SqlStatement};
 
 use crate::engine::fresh;
 
@@ -79,12 +79,12 @@ impl World {
     }
 
     pub(crate) async fn sql(&self, sql: &str) {
-        let call = Call::new(sql).slow();
+        let call = SqlStatement::new(sql).slow();
         self.usage.warehouse().execute("test", call).await.unwrap();
     }
 
     pub(crate) async fn number(&self, sql: &str) -> i64 {
-        let call = Call::new(sql);
+        let call = SqlStatement::new(sql);
         self.usage.warehouse().one("test", call).await.unwrap()
     }
 

@@ -8,7 +8,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use usage::Usage;
 use uuid::Uuid;
-use warehouse::{Reattribution, Scope};
+use warehouse::{QueryScope, Reattribution};
 
 use super::harness::{DAY_S, PUBLISHERS, World, today};
 use crate::engine::run;
@@ -128,7 +128,7 @@ async fn rebuild(usage: &Usage, reattribution: &Reattribution) -> u64 {
     assert_eq!(names, PUBLISHERS[..2]);
     let after = usage.warehouse().reattributed_publishers(reattribution, &names[1]);
     assert!(after.await.unwrap().is_empty());
-    usage.request_rebuild(&Scope::of(names), newest_ms).await.unwrap();
+    usage.request_rebuild(&QueryScope::of(names), newest_ms).await.unwrap();
     let pending = usage.pending_rebuilds().await.unwrap();
     usage.execute_rebuild(&pending[0], None).await.unwrap()
 }

@@ -1,7 +1,7 @@
 //! A rebuild makes `usage` equal to `receipts`, whatever is missing.
 
 use usage::RebuildStep;
-use warehouse::{Below, Scope};
+use warehouse::{Below, QueryScope};
 
 use super::harness::{DAY_S, PUBLISHERS, World, today};
 use crate::engine::run;
@@ -32,7 +32,7 @@ fn lost_rows_are_counted_again_in_one_part_a_day_and_publisher() {
             .warehouse()
             .rows::<String>(
                 "parts",
-                warehouse::Call::new(
+                warehouse::SqlStatement::new(
                     "SELECT name FROM system.parts
                      WHERE active AND database = currentDatabase() AND table = 'usage' ORDER BY name",
                 ),
@@ -107,7 +107,7 @@ fn keys_of_lost_receipts_and_keys_counted_twice_are_corrected() {
         world.rebuild().await;
         // The empty publisher means keys without receipts.
         let end_ms = (i64::from(today()) + i64::from(DAY_S)) * 1_000 - 1;
-        let keys = Scope::of(vec![String::new()]);
+        let keys = QueryScope::of(vec![String::new()]);
         world.usage.request_rebuild(&keys, end_ms).await.unwrap();
         let pending = world.usage.pending_rebuilds().await.unwrap();
         assert!(world.usage.execute_rebuild(&pending[0], None).await.unwrap() > 0);
@@ -125,7 +125,7 @@ fn requests_are_stored_executed_and_finished() {
         world.fill(4).await;
         world.sql("TRUNCATE TABLE usage").await;
         let usage = &world.usage;
-        let scope = Scope {
+        let scope = QueryScope {
             publishers: vec!["a.example".to_owned()],
             below: vec![Below {
                 parent: "b.example".to_owned(),
@@ -134,7 +134,7 @@ fn requests_are_stored_executed_and_finished() {
         };
         let now_ms = (i64::from(today()) + i64::from(DAY_S) / 2) * 1_000;
         let first = usage.request_rebuild(&scope, now_ms).await.unwrap();
-        let rest = Scope::of(vec!["b.example".to_owned()]);
+        let rest = QueryScope::of(vec!["b.example".to_owned()]);
         let second = usage.request_rebuild(&rest, now_ms).await.unwrap();
         let pending = usage.pending_rebuilds().await.unwrap();
         assert_eq!(pending.iter().map(|one| one.id).collect::<Vec<_>>(), [first, second]);

@@ -11,7 +11,7 @@ use clickhouse::Row;
 use serde::Deserialize;
 
 use super::{AuditPartition, AuditSums, named, position};
-use crate::{Call, Warehouse, WarehouseError};
+use crate::{SqlStatement, Warehouse, WarehouseError};
 
 /// Receipts of a section, but for its last block.
 const RECEIPTS_MAX: u64 = 250_000;
@@ -97,7 +97,7 @@ impl Warehouse {
 
     /// Blocks from an offset on, one more than a section may have.
     async fn blocks(&self, partition: &AuditPartition, from: u64) -> Result<Vec<LedgerBlock>, WarehouseError> {
-        let call = Call::new(
+        let call = SqlStatement::new(
             "SELECT first_offset, last_offset, records, receipts_in, accepted, rejected FROM ledger FINAL
              WHERE epoch = {epoch:UInt32} AND partition = {partition:UInt32}
                 AND first_offset >= {from:UInt64} AND first_offset < {end:UInt64}
@@ -198,10 +198,10 @@ impl Indexed {
     }
 }
 
-fn within(sql: String, positions: &Range<u128>) -> Call {
+fn within(sql: String, positions: &Range<u128>) -> SqlStatement {
     #[allow(clippy::cast_possible_truncation)] // The low halves.
     let low = |position: u128| position as u64;
-    Call::new(sql)
+    SqlStatement::new(sql)
         .slow()
         .with("from", positions.start.to_string())
         .with("to", positions.end.to_string())

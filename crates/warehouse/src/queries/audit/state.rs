@@ -4,7 +4,7 @@ use clickhouse::Row;
 use serde::Deserialize;
 
 use super::CommittedOffset;
-use crate::{Call, Warehouse, WarehouseError};
+use crate::{SqlStatement, Warehouse, WarehouseError};
 
 /// Offsets of a section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,7 +51,7 @@ impl Warehouse {
     /// [`WarehouseError`].
     pub async fn audit_state(&self) -> Result<Option<AuditState>, WarehouseError> {
         let sql = "SELECT checked, pass, pass_began_ms, pass_receipts, wrong FROM audit FINAL";
-        let stored: Vec<StoredAuditState> = self.rows("audit_state", Call::new(sql)).await?;
+        let stored: Vec<StoredAuditState> = self.rows("audit_state", SqlStatement::new(sql)).await?;
         let offset = |(epoch, partition, next_offset)| CommittedOffset {
             epoch,
             partition,
@@ -85,7 +85,7 @@ impl Warehouse {
                 {pass_began_ms:Int64}, {pass_receipts:UInt64},
                 arrayZip({wrong_epochs:Array(UInt32)}, {wrong_partitions:Array(UInt32)}, {wrong_from:Array(UInt64)},
                     {wrong_end:Array(UInt64)})";
-        let mut call = Call::new(sql).set("async_insert", "0");
+        let mut call = SqlStatement::new(sql).set("async_insert", "0");
         for (name, offsets) in [("checked", &state.checked), ("pass", &state.pass)] {
             let epochs: Vec<u32> = offsets.iter().map(|one| one.epoch).collect();
             let partitions: Vec<u32> = offsets.iter().map(|one| one.partition).collect();
