@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use serde::Serialize;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
 use uuid::Uuid;
 
 use crate::content_use::{Use, UseError};
+use crate::counters::ClientCounters;
 use crate::delivery::{ClientState, deliver};
 use crate::gateway_client::GatewayClient;
 use crate::io_thread::IoThread;
@@ -59,28 +59,6 @@ pub enum RecordError {
     /// The spool can't be written. Of several uses, a part may be recorded.
     #[error("the spool can't be written: {0}")]
     Spool(#[source] io::Error),
-}
-
-/// Numbers of a client since its start.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ClientCounters {
-    /// Receipts that wait.
-    pub queued: usize,
-    /// Bytes of what isn't acknowledged.
-    pub queued_bytes: usize,
-    /// Receipts in requests without an answer yet.
-    pub in_flight: usize,
-    /// Receipts that a 202 acknowledged.
-    pub acknowledged: u64,
-    /// Batches that a 202 acknowledged.
-    pub batches_acknowledged: u64,
-    /// Requests that are or were repeated.
-    pub retries: u64,
-    /// Batches in files that wait.
-    pub spooled_batches: usize,
-    /// Receipts that the service refused, or that were too old.
-    pub refused: u64,
 }
 
 /// Signs uses, batches them and delivers them to a gateway.

@@ -7,7 +7,7 @@
 //!
 //! | module | noun |
 //! |---|---|
-//! | [`client`] | [`ReceiptsClient`]: record, flush, close, counters |
+//! | [`client`], [`counters`] | [`ReceiptsClient`]: record, flush, close, counters |
 //! | [`content_use`] | [`Use`]: one use of a piece of content |
 //! | [`signer`] | [`ReceiptSigner`]: a key and the `client` of its receipts |
 //! | [`options`] | bounds and intervals |
@@ -23,6 +23,7 @@
 mod batch;
 pub mod client;
 pub mod content_use;
+pub mod counters;
 mod delivery;
 mod frame;
 pub mod gateway_client;
@@ -35,8 +36,9 @@ mod spool;
 pub mod submission;
 mod sync;
 
-pub use client::{ClientCounters, ReceiptsClient, RecordError, StartError};
+pub use client::{ReceiptsClient, RecordError, StartError};
 pub use content_use::{Use, UseError, UseFault};
+pub use counters::ClientCounters;
 pub use gateway_client::{GatewayClient, GatewayUrlError, connector};
 pub use options::{ClientOptions, RefusedReceipt};
 pub use signer::{ClientIdentity, ReceiptSigner, SignedReceipt};

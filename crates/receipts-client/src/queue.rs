@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::batch::{OpenBatch, SealedBatch, SealedBody, receipts_of};
-use crate::client::ClientCounters;
+use crate::counters::ClientCounters;
 use crate::options::ClientOptions;
 use crate::signer::{ReceiptSigner, SignedReceipt};
 use crate::spool::{Leftover, Spool, SpoolJournal};
