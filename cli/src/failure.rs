@@ -70,8 +70,8 @@ impl CommandFailure {
 }
 
 impl From<CommandOutcome> for ExitCode {
-    fn from(answer: CommandOutcome) -> Self {
-        match answer {
+    fn from(outcome: CommandOutcome) -> Self {
+        match outcome {
             CommandOutcome::Good => Self::SUCCESS,
             CommandOutcome::Found => Self::from(1),
         }

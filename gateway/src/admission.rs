@@ -32,6 +32,7 @@ pub(crate) struct Admission {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BudgetFull;
 
+/// Part of the budget, by the size of a reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BudgetPart {
     Small,

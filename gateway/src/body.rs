@@ -17,8 +17,8 @@ use service::problem::{Kind, Problem};
 use tokio::time::{Instant, timeout_at};
 
 use crate::admission::{Admission, BudgetFull, Reservation};
-use crate::answer::{Refusal, address_overloaded, overloaded};
 use crate::buffer::SMALL_BYTES_MAX;
+use crate::refusal::{Refusal, address_overloaded, overloaded};
 use crate::source::{AddressSource, Claim};
 
 /// Bytes that are reserved at least once a part of a body has arrived, unless it is shorter.

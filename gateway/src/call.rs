@@ -11,11 +11,11 @@ use service::problem::{Kind, Problem};
 use service::request_id::RequestId;
 use service::trace::TraceParent;
 
-use crate::answer::Refusal;
 use crate::body::{Held, Upload};
 use crate::encoding;
 use crate::inflate::inflate;
 use crate::rate::{Exceeded, Standing};
+use crate::refusal::Refusal;
 use crate::sender::Sender;
 use crate::shared::Shared;
 use crate::source::AddressSource;

@@ -12,26 +12,11 @@ use http::{HeaderValue, Response, StatusCode};
 use http_body_util::Full;
 use receipt::Limits;
 use service::problem::{Kind, Problem};
-use service::problem_page::{PATH as PROBLEMS, ProblemPages};
+use service::problem_page::ProblemPages;
 
-use crate::answer::{Answer, Refusal};
-use crate::route::Routes;
-
-/// Page that shows the OpenAPI document. Files that it loads are below it.
-const DOCS: &str = "/docs/gateway";
-
-/// Address of the OpenAPI document, also where other services share the port.
-const OPENAPI: &str = "/openapi/gateway.json";
-
-/// Whether `path` is a document among `routes`. A receiver has the pages of problem codes alone.
-pub(crate) fn has(path: &str, routes: Routes) -> bool {
-    let within = |parent: &str| {
-        path.strip_prefix(parent)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
-    let described = matches!(path, "/openapi.json" | "/docs" | "/docs/") || path == OPENAPI;
-    within(PROBLEMS) || (routes == Routes::All && (described || within(DOCS) || within("/schemas")))
-}
+use crate::answer::Answer;
+use crate::refusal::Refusal;
+use crate::route::{DOCS, OPENAPI};
 
 /// All documents, as bytes.
 #[derive(Debug)]

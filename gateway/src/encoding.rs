@@ -4,7 +4,7 @@ use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use service::problem::{Kind, Problem};
 
-use crate::answer::Refusal;
+use crate::refusal::Refusal;
 
 /// Encoding of a body (RFC 9110, 8.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

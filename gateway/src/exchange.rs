@@ -16,14 +16,16 @@ use service::request_id::{self, RequestId};
 use service::telemetry::is_slow;
 use service::trace::{self, TraceParent};
 
-use crate::answer::{Answer, Refusal, overloaded, published_keys};
+use crate::answer::{Answer, published_keys};
 use crate::body::Upload;
 use crate::call::{Call, Spent};
 use crate::connection::Connection;
 use crate::rate::Standing;
+use crate::refusal::{Refusal, overloaded};
 use crate::route::Route;
 use crate::sender::Sender;
 use crate::source::AddressSource;
+use crate::written::with_share;
 use crate::{explain, submit, webhook};
 
 /// Counts a request as in progress, until it is answered or given up.
@@ -73,7 +75,7 @@ pub(crate) async fn answer(connection: Arc<Connection>, request: Request<Incomin
         };
         let result = match handle(&mut call, route, &parts, &mut upload).await {
             Ok(answer) => Ok(answer),
-            Err(refusal) => Err(Box::pin(refusal.with_share(&call)).await),
+            Err(refusal) => Err(Box::pin(with_share(&call, refusal)).await),
         };
         (standing, spent) = (call.standing, call.spent);
         result

@@ -7,12 +7,13 @@ use http::HeaderMap;
 use receipt::{Arrival, BodyKind};
 use service::problem::{Kind, Problem};
 
-use crate::answer::{Answer, Refusal, overloaded};
+use crate::answer::Answer;
 use crate::body::Upload;
+use crate::body_kind::{kind_of, receipt_count};
 use crate::call::Call;
+use crate::refusal::{Refusal, overloaded};
 use crate::route::Route;
 use crate::submit::optional_signature;
-use crate::webhook::{kind_of, receipt_count};
 use crate::written::written;
 
 /// The explanation as JSON. A body that is no receipt is explained too, not refused.

@@ -6,10 +6,10 @@ use flate2::bufread::GzDecoder;
 use service::cpu::CpuPool;
 use service::problem::{Kind, Problem};
 
-use crate::answer::{Refusal, overloaded};
 use crate::body::Held;
 use crate::buffer::SMALL_BYTES_MAX;
 use crate::encoding::ContentEncoding;
+use crate::refusal::{Refusal, overloaded};
 
 /// A compressed receipt of up to this many bytes, which can't be more than [`SMALL_BYTES_MAX`]
 /// decoded, is inflated on the worker: some 10 us for an honest one and 200 us for the worst, where
@@ -64,6 +64,7 @@ struct MemberDecoders<'a> {
     count: usize,
 }
 
+/// Decoder of one gzip member or zstd frame.
 enum MemberDecoder<'a> {
     Gzip(Box<GzDecoder<&'a [u8]>>),
     Zstd(zstd::stream::read::Decoder<'static, &'a [u8]>),

@@ -7,11 +7,12 @@
 //! | `exchange`, `route`, `call` | a request, its sender, and its answer |
 //! | `submit`, `registered`, `append` | a receipt or batch on its way to the log |
 //! | `explain`, `webhook`, `entry_book` | other addresses that take receipts |
-//! | `body`, `encoding`, `inflate`, `admission`, `buffer` | a body's bytes, bounded |
+//! | `body`, `body_kind`, `encoding`, `inflate`, `admission`, `buffer` | a body's bytes, bounded |
 //! | `sender`, `rate`, `source` | limits by address and client |
 //! | [`acknowledgement`] | the signed part of a 202, and the keys that sign it |
 //! | `documents` | OpenAPI, JSON Schemas, pages of problem codes |
-//! | `answer`, `written`, `meters` | what goes out: answers, problems, metrics |
+//! | `answer`, `refusal`, `meters` | what goes out: answers, problems, metrics |
+//! | `written`, `budget_share` | long answers, and the memory that each may hold |
 //! | [`process`] | all of it as a process of its own |
 #![forbid(unsafe_code)]
 
@@ -20,6 +21,8 @@ mod admission;
 mod answer;
 mod append;
 mod body;
+mod body_kind;
+mod budget_share;
 mod buffer;
 mod call;
 mod config;
@@ -35,6 +38,7 @@ mod meters;
 pub mod neighbour;
 pub mod process;
 mod rate;
+mod refusal;
 mod registered;
 mod route;
 mod sender;

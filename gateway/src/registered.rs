@@ -5,8 +5,8 @@ use receipt::Signer;
 use service::instant::rfc3339_ms;
 use service::problem::{Kind, Problem};
 
-use crate::answer::Refusal;
 use crate::call::Call;
+use crate::refusal::Refusal;
 
 /// Seconds until the account store may be available again.
 const RETRY_S: u32 = 5;

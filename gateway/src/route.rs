@@ -1,8 +1,13 @@
 //! Routes: which path is what, and with which method.
 
 use http::Method;
+use service::problem_page::PATH as PROBLEMS;
 
-use crate::documents;
+/// Page that shows the OpenAPI document. Files that it loads are below it.
+pub(crate) const DOCS: &str = "/docs/gateway";
+
+/// Address of the OpenAPI document, also where other services share the port.
+pub(crate) const OPENAPI: &str = "/openapi/gateway.json";
 
 /// Addresses that are served; health always is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,7 +77,7 @@ impl Route {
             "/.well-known/receipts-keys.json" => Self::Keys,
             "/healthz" => Self::Live,
             "/readyz" => Self::Ready,
-            _ if documents::has(path, routes) => Self::Document,
+            _ if is_document(path, routes) => Self::Document,
             _ => Self::Unknown,
         };
         match (routes, route) {
@@ -130,6 +135,16 @@ impl Route {
             matches!(*method, Method::GET | Method::HEAD)
         }
     }
+}
+
+/// Whether `path` is a document among `routes`. A receiver has the pages of problem codes alone.
+fn is_document(path: &str, routes: Routes) -> bool {
+    let within = |parent: &str| {
+        path.strip_prefix(parent)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    let described = matches!(path, "/openapi.json" | "/docs" | "/docs/") || path == OPENAPI;
+    within(PROBLEMS) || (routes == Routes::All && (described || within(DOCS) || within("/schemas")))
 }
 
 #[cfg(test)]

@@ -10,13 +10,14 @@ use service::problem::{Kind, Problem};
 use tokio::time::timeout;
 
 use crate::acknowledgement::{Acknowledged, StoredRecord};
-use crate::answer::{Answer, Refusal, accepted, malformed, not_stored};
+use crate::answer::{Answer, accepted};
 use crate::append::Append;
 use crate::body::{Held, Upload};
+use crate::body_kind::{is_receipt, kind_of};
 use crate::call::{Call, Spent};
+use crate::refusal::{Refusal, malformed, not_stored};
 use crate::registered::require_registered;
 use crate::route::Route;
-use crate::webhook::{is_receipt, kind_of};
 
 /// Hint for a sender of batches at the address of single receipts.
 const BATCHES: &str = "a batch goes to /api/v1/receipts/batch";

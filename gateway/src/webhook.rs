@@ -19,55 +19,19 @@ use std::sync::Arc;
 use http::HeaderMap;
 use receipt::{Arrival, BatchHead, BodyKind, Judged, ReceiptHead, RejectReason, check_batch, check_receipt};
 use receipt_log::RecordKind;
-use serde::Deserialize;
-use serde::de::IgnoredAny;
 use serde_json::json as value;
 use service::problem::{FAULTS_MAX, Kind, Problem};
 use uuid::Uuid;
 
-use crate::answer::{Answer, Refusal, json, malformed};
+use crate::answer::{Answer, json};
 use crate::body::{Held, Upload};
+use crate::body_kind::kind_of;
 use crate::call::Call;
 use crate::entry_book::NamedEntry;
+use crate::refusal::{Refusal, malformed};
 use crate::route::Route;
 use crate::submit::store;
 use crate::written::written;
-
-/// Differences between a batch and a receipt.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Shape {
-    receipts: Option<IgnoredAny>,
-    receipt_id: Option<IgnoredAny>,
-}
-
-/// Members of a batch that has some.
-#[derive(Deserialize)]
-struct Receipts {
-    receipts: Vec<IgnoredAny>,
-}
-
-/// Receipts in a body, 0 if it isn't a batch.
-pub(crate) fn receipt_count(body: &[u8]) -> u32 {
-    let batch: Option<Receipts> = serde_json::from_slice(body).ok();
-    batch.map_or(0, |batch| u32::try_from(batch.receipts.len()).unwrap_or(u32::MAX))
-}
-
-/// Whether a body is meant as a receipt or as a batch.
-pub(crate) fn kind_of(body: &[u8]) -> BodyKind {
-    let shape: Option<Shape> = serde_json::from_slice(body).ok();
-    if shape.is_some_and(|shape| shape.receipts.is_some()) {
-        BodyKind::Batch
-    } else {
-        BodyKind::Receipt
-    }
-}
-
-/// Whether a body is meant as a receipt, whatever it lacks.
-pub(crate) fn is_receipt(body: &[u8]) -> bool {
-    let shape: Option<Shape> = serde_json::from_slice(body).ok();
-    shape.is_some_and(|shape| shape.receipts.is_none() && shape.receipt_id.is_some())
-}
 
 /// A body whose form is right.
 enum SubmissionHead {
@@ -358,20 +322,5 @@ mod tests {
             (problem.kind, problem.faults[0].pointer.as_str()),
             (Kind::BadSignature, "/signature")
         );
-    }
-
-    #[test]
-    fn a_batch_is_told_by_its_receipts() {
-        assert_eq!(kind_of(br#"{"receipts": []}"#), BodyKind::Batch);
-        for receipt in [
-            "",
-            "[]",
-            "{}",
-            r#"{"receipts": null}"#,
-            r#"{"receipts": [], "receipts": []}"#,
-            r#"{"receipts": ["#,
-        ] {
-            assert_eq!(kind_of(receipt.as_bytes()), BodyKind::Receipt, "{receipt}");
-        }
     }
 }

@@ -18,13 +18,13 @@ pub struct ExportPosition {
     /// Pages of the collection before the position.
     pub page: u64,
     /// The row before the position.
-    pub after: After,
+    pub after: PrecedingRow,
 }
 
 /// The row before a position.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "lowercase")]
-pub enum After {
+pub enum PrecedingRow {
     /// No row: the beginning of the collection.
     Start,
     /// A row of the account store: its creation in milliseconds since the Unix epoch, and its ID.
@@ -41,7 +41,7 @@ pub enum After {
 struct Text {
     c: String,
     n: u64,
-    a: After,
+    a: PrecedingRow,
 }
 
 impl ExportPosition {
@@ -62,9 +62,9 @@ impl ExportPosition {
         let Text { c, n, a } = json::parse(text, EXPORT_CURSOR_BYTES_MAX)?;
         let is_plain = |text: &str| !text.contains('\0');
         let fits = match &a {
-            After::Start => true,
-            After::Row(_, id) => is_plain(id),
-            After::Receipt(publisher, at_ms, ..) | After::Refusal(publisher, at_ms, _) => {
+            PrecedingRow::Start => true,
+            PrecedingRow::Row(_, id) => is_plain(id),
+            PrecedingRow::Receipt(publisher, at_ms, ..) | PrecedingRow::Refusal(publisher, at_ms, _) => {
                 is_plain(publisher) && in_time(*at_ms).is_some()
             }
         };
@@ -114,16 +114,16 @@ mod tests {
     #[test]
     fn positions_are_parsed_as_they_were_formatted() {
         for after in [
-            After::Start,
-            After::Row(i64::MAX, "90:example.com".to_owned()),
-            After::Receipt(
+            PrecedingRow::Start,
+            PrecedingRow::Row(i64::MAX, "90:example.com".to_owned()),
+            PrecedingRow::Receipt(
                 "example.com".to_owned(),
                 1_800_000_000_000,
                 Uuid::from_u128(1),
                 Uuid::from_u128(2),
                 [7; 32],
             ),
-            After::Refusal("b\u{e9}\"\\".to_owned(), 0, u128::MAX),
+            PrecedingRow::Refusal("b\u{e9}\"\\".to_owned(), 0, u128::MAX),
         ] {
             let position = ExportPosition {
                 collection: "receipts".to_owned(),

@@ -57,8 +57,8 @@ impl OutboundClient {
         self.get_within(url, bytes_max, |_| true).await
     }
 
-    /// [`OutboundClient::get`], whose redirects lead only to hosts that `may_follow` allows. A host is a
-    /// lower-case name without a dot at its end, or an address.
+    /// [`OutboundClient::get`], whose redirects lead only to hosts that `may_follow` allows. A host
+    /// is a lower-case name without a dot at its end, or an address.
     ///
     /// # Errors
     /// As [`OutboundClient::get`]; [`Error::Refused`] for a redirect to another host.

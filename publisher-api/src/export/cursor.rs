@@ -1,7 +1,7 @@
 //! Position in an export, as the stores' queries take it.
 
 use accounts::Cursor;
-use cursors::{ExportPosition, StoreCursor as TextAfter};
+use cursors::{ExportPosition, PrecedingRow};
 use warehouse::{ReceiptCursor, RejectedCursor};
 
 /// Position behind a row of a collection, or at its beginning.
@@ -13,7 +13,7 @@ pub(crate) struct ExportCursor {
     pub(crate) after: StoreCursor,
 }
 
-/// The row before a position.
+/// Cursor of the store that has the collection: the row before the position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum StoreCursor {
     Nothing,
@@ -36,16 +36,16 @@ impl ExportCursor {
     pub(crate) fn to_text(&self) -> String {
         let names = super::names();
         let after = match self.after.clone() {
-            StoreCursor::Nothing => TextAfter::Start,
-            StoreCursor::Row(Cursor { created_at_ms, id }) => TextAfter::Row(created_at_ms, id),
-            StoreCursor::Receipt(key) => TextAfter::Receipt(
+            StoreCursor::Nothing => PrecedingRow::Start,
+            StoreCursor::Row(Cursor { created_at_ms, id }) => PrecedingRow::Row(created_at_ms, id),
+            StoreCursor::Receipt(key) => PrecedingRow::Receipt(
                 key.publisher,
                 key.timestamp_ms,
                 key.entry_id,
                 key.receipt_id,
                 key.payload_hash,
             ),
-            StoreCursor::Refusal(key) => TextAfter::Refusal(key.publisher, key.received_at_ms, key.position),
+            StoreCursor::Refusal(key) => PrecedingRow::Refusal(key.publisher, key.received_at_ms, key.position),
         };
         ExportPosition {
             collection: names.get(self.collection).copied().unwrap_or_default().to_owned(),
@@ -64,9 +64,9 @@ impl ExportCursor {
         } = ExportPosition::parse(text)?;
         let name = collection;
         let after = match after {
-            TextAfter::Start => StoreCursor::Nothing,
-            TextAfter::Row(created_at_ms, id) => StoreCursor::Row(Cursor { created_at_ms, id }),
-            TextAfter::Receipt(publisher, timestamp_ms, entry_id, receipt_id, payload_hash) => {
+            PrecedingRow::Start => StoreCursor::Nothing,
+            PrecedingRow::Row(created_at_ms, id) => StoreCursor::Row(Cursor { created_at_ms, id }),
+            PrecedingRow::Receipt(publisher, timestamp_ms, entry_id, receipt_id, payload_hash) => {
                 StoreCursor::Receipt(ReceiptCursor {
                     publisher,
                     timestamp_ms,
@@ -75,7 +75,7 @@ impl ExportCursor {
                     payload_hash,
                 })
             }
-            TextAfter::Refusal(publisher, received_at_ms, position) => StoreCursor::Refusal(RejectedCursor {
+            PrecedingRow::Refusal(publisher, received_at_ms, position) => StoreCursor::Refusal(RejectedCursor {
                 publisher,
                 received_at_ms,
                 position,
@@ -148,11 +148,11 @@ mod tests {
             }
             .to_text()
         };
-        let row = || TextAfter::Row(0, "x".to_owned());
+        let row = || PrecedingRow::Row(0, "x".to_owned());
         assert!(ExportCursor::from_text(&text("trail", row())).is_some());
         assert_eq!(ExportCursor::from_text(&text("receipts", row())), None);
-        assert_eq!(ExportCursor::from_text(&text("nothing", TextAfter::Start)), None);
-        let refusal = TextAfter::Refusal("x".to_owned(), 0, 0);
+        assert_eq!(ExportCursor::from_text(&text("nothing", PrecedingRow::Start)), None);
+        let refusal = PrecedingRow::Refusal("x".to_owned(), 0, 0);
         assert_eq!(ExportCursor::from_text(&text("entries", refusal)), None);
     }
 }
