@@ -10,8 +10,8 @@ use http::{HeaderMap, HeaderValue};
 use service::problem::{Kind, Problem};
 use web::Failure;
 
-use crate::app::App;
 use crate::jwt::TokenError;
+use crate::state::PublisherState;
 
 /// The user behind a request with a JWT.
 #[derive(Debug, Clone)]
@@ -37,7 +37,7 @@ impl Identity {
 ///
 /// The count is apart from that of the account's API keys: a key that uses up the quota can still
 /// be revoked.
-pub(crate) async fn identity(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
+pub(crate) async fn identity(State(app): State<Arc<PublisherState>>, mut request: Request, next: Next) -> Response {
     let identity = match identified(&app, request.headers()).await {
         Ok(identity) => identity,
         Err(failure) => return failure.into_response(),
@@ -62,7 +62,7 @@ pub(crate) async fn identity(State(app): State<Arc<App>>, mut request: Request, 
     response
 }
 
-async fn identified(app: &App, headers: &HeaderMap) -> Result<Identity, Failure> {
+async fn identified(app: &PublisherState, headers: &HeaderMap) -> Result<Identity, Failure> {
     let token = token(headers)?;
     let accounts = &app.deps.accounts;
     let subject = app.deps.authority.subject(token, accounts.now_ms()).await?;

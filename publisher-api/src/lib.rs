@@ -2,7 +2,8 @@
 //! HTTP/1.1 and h2c, on axum.
 //!
 //! - [`config`]: the section `[publisher]`
-//! - `app`: what handlers share, and which address leads to which; `routes`: one file a noun
+//! - `state`: what handlers and background work share
+//! - `router`: all addresses and who may request them; `routes`: one file a noun
 //! - `export`: everything that is stored of a publisher, page by page; [`erasing`]: erasures
 //!   carried out
 //! - `proofs`: published proofs of domains, checked again; claims of other accounts, decided
@@ -19,7 +20,6 @@
 
 #![forbid(unsafe_code)]
 
-mod app;
 pub mod config;
 pub mod erasing;
 pub mod expiry;
@@ -31,7 +31,9 @@ mod openapi;
 mod operators;
 mod proofs;
 mod readiness;
+mod router;
 mod routes;
+mod state;
 mod tasks;
 mod verification;
 
@@ -57,9 +59,10 @@ pub use config::{DEFAULT_LISTEN, PublisherConfig};
 pub use erasing::Eraser;
 pub use expiry::{Postman, SmtpConfig};
 pub use jwt::{AuthConfig, Authority};
-pub use openapi::document;
 use operators::Directories;
 pub use operators::operator_key;
+pub use router::document;
+use state::PublisherState;
 
 /// Prefixes of the addresses that no other service has, for ports and hosts that several share.
 pub const PREFIXES: [&str; 8] = [
@@ -141,7 +144,7 @@ pub fn start(
     };
     let directory_pause = Duration::from_millis(config.directory_interval_ms);
     let drain_wait_max = Duration::from_millis(config.drain_ms_max);
-    let app = Arc::new(app::App {
+    let app = Arc::new(PublisherState {
         exports: export::stream::Places::new(config.exports_max),
         lookup_bodies: FairSemaphore::new(config.lookup_bodies_max),
         erasures_wanted: Arc::new(Notify::new()),
@@ -171,7 +174,7 @@ pub fn start(
         posting: tokio::spawn(expiry::watch(postman, expiry_pause, shutdown.clone())),
         drain_wait_max,
     };
-    (app::router(&app), work)
+    (router::router(&app), work)
 }
 
 /// Serves `listener` until `shutdown`, then finishes what is in progress, requests and a mail, for

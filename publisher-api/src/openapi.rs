@@ -7,7 +7,7 @@ use utoipa::openapi::OpenApi as Document;
 use utoipa_axum::router::OpenApiRouter;
 use web::openapi::{ProblemBody, ProblemError, bearer, tell_headers};
 
-use crate::app::{self, App};
+use crate::state::PublisherState;
 
 #[derive(OpenApi)]
 #[openapi(
@@ -26,11 +26,11 @@ use crate::app::{self, App};
         (name = "service", description = "The service itself"),
     ),
 )]
-struct Api;
+struct PublisherDocument;
 
 /// The router that the others are merged into.
-pub(crate) fn router() -> OpenApiRouter<Arc<App>> {
-    OpenApiRouter::with_openapi(Api::openapi())
+pub(crate) fn router() -> OpenApiRouter<Arc<PublisherState>> {
+    OpenApiRouter::with_openapi(PublisherDocument::openapi())
 }
 
 /// The document with what can't be said beside a handler.
@@ -52,15 +52,4 @@ pub(crate) fn finished(mut document: Document) -> Document {
     );
     tell_headers(&mut document);
     document
-}
-
-/// The whole document, as `GET /openapi.json` answers it.
-#[must_use]
-pub fn document() -> Document {
-    let all = router()
-        .merge(app::with_api_key())
-        .merge(app::with_erase_scope())
-        .merge(app::with_jwt())
-        .merge(app::open());
-    finished(all.into_openapi())
 }

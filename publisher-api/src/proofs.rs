@@ -16,8 +16,8 @@ use futures_util::StreamExt;
 use futures_util::stream;
 use uuid::Uuid;
 
-use crate::app::App;
 use crate::lease::{self, Turn};
+use crate::state::PublisherState;
 use crate::tasks;
 use crate::verification::{Look, Looker, ProofOutcome};
 
@@ -55,7 +55,7 @@ pub(crate) struct Prover<'a> {
 }
 
 /// Rounds until the task is aborted.
-pub(crate) async fn watch(app: Arc<App>, pause: Duration) {
+pub(crate) async fn watch(app: Arc<PublisherState>, pause: Duration) {
     tasks::begin("proofs");
     let prover = Prover::new(&app.deps.accounts, &app.looker);
     loop {

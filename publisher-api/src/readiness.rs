@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use service::health::{Component, Health};
 
-use crate::app::App;
+use crate::state::PublisherState;
 
 /// Engines that readiness checks.
 pub(crate) struct Engines {
@@ -23,7 +23,7 @@ impl Engines {
     }
 
     /// Looks at them, again and again.
-    pub(crate) async fn watch(self, app: Arc<App>) {
+    pub(crate) async fn watch(self, app: Arc<PublisherState>) {
         let pause = Duration::from_millis(app.config.health_interval_ms);
         loop {
             let (accounts, warehouse) = tokio::join!(app.deps.accounts.ping(), app.deps.warehouse.sound());

@@ -21,12 +21,12 @@ use web::{Failure, rfc3339_ms};
 
 use super::key_domains;
 use super::paging::cursor;
-use crate::app::App;
 use crate::erasing::scope;
 use crate::export::cursor::{ExportCursor, StoreCursor};
 use crate::export::form::ExportFormat;
 use crate::export::stream::{self, NoPlace};
 use crate::export::{self, Walk};
+use crate::state::PublisherState;
 use web::openapi::Refusals;
 
 const EXPORT: &str = "/api/v1/publisher/export";
@@ -36,7 +36,7 @@ const SHOWN_MAX: i64 = 100;
 const PAGE: u32 = 100;
 const PAGE_MAX: u32 = 1_000;
 
-pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
+pub(crate) fn routes() -> OpenApiRouter<Arc<PublisherState>> {
     OpenApiRouter::new()
         .routes(routes!(data))
         .routes(routes!(export_all))
@@ -117,7 +117,7 @@ struct TrailAnswer {
     responses((status = 200, description = "All of it", body = DataAnswer), Refusals),
 )]
 async fn data(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<PublisherState>>,
     Extension(principal): Extension<Arc<Principal>>,
     uri: Uri,
 ) -> Result<Json<DataAnswer>, Failure> {
@@ -156,7 +156,7 @@ async fn data(
     }))
 }
 
-async fn receipts(app: &App, principal: &Principal) -> Result<ReceiptsBody, Failure> {
+async fn receipts(app: &PublisherState, principal: &Principal) -> Result<ReceiptsBody, Failure> {
     let scope = scope(&principal.coverage());
     let all = Filter {
         from_ms: i64::MIN,
@@ -220,7 +220,7 @@ async fn receipts(app: &App, principal: &Principal) -> Result<ReceiptsBody, Fail
     ),
 )]
 async fn export_all(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<PublisherState>>,
     Extension(principal): Extension<Arc<Principal>>,
     uri: Uri,
 ) -> Result<Response, Failure> {
@@ -288,7 +288,7 @@ fn place(text: &str, only: Option<usize>) -> Result<ExportCursor, InvalidQuery> 
     responses((status = 200, description = "A page", body = TrailAnswer), Refusals),
 )]
 async fn trail(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<PublisherState>>,
     Extension(principal): Extension<Arc<Principal>>,
     uri: Uri,
 ) -> Result<Json<TrailAnswer>, Failure> {

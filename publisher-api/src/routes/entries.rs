@@ -21,7 +21,7 @@ use web::{Failure, json};
 
 use self::shape::{CreateAnswer, EntryBody, EntryPatch, EntryWish, ListAnswer};
 use super::paging::cursor;
-use crate::app::App;
+use crate::state::PublisherState;
 use web::openapi::{BodyRefusals, ProblemBody, Refusals};
 
 const PATH: &str = "/api/v1/publisher/entries";
@@ -42,14 +42,14 @@ const NDJSON: &str = "application/x-ndjson";
 const JSON: &str = "application/json";
 const MERGE_PATCH: &str = "application/merge-patch+json";
 
-pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
+pub(crate) fn routes() -> OpenApiRouter<Arc<PublisherState>> {
     OpenApiRouter::new()
         .routes(routes!(list, create))
         .routes(routes!(entry, rectify))
 }
 
 /// Addresses that need the scope `erase`.
-pub(crate) fn erasing() -> OpenApiRouter<Arc<App>> {
+pub(crate) fn erasing() -> OpenApiRouter<Arc<PublisherState>> {
     OpenApiRouter::new().routes(routes!(erase))
 }
 
@@ -72,7 +72,7 @@ pub(crate) fn erasing() -> OpenApiRouter<Arc<App>> {
     ),
 )]
 async fn create(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<PublisherState>>,
     Extension(principal): Extension<Arc<Principal>>,
     request: Request,
 ) -> Result<Response, Failure> {
@@ -122,7 +122,7 @@ async fn create(
     responses((status = 200, description = "A page", body = ListAnswer), Refusals),
 )]
 async fn list(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<PublisherState>>,
     Extension(principal): Extension<Arc<Principal>>,
     uri: Uri,
 ) -> Result<Json<ListAnswer>, Failure> {
@@ -160,7 +160,7 @@ async fn list(
     ),
 )]
 async fn entry(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<PublisherState>>,
     Extension(principal): Extension<Arc<Principal>>,
     Path(id): Path<String>,
     headers: HeaderMap,
@@ -196,7 +196,7 @@ async fn entry(
     ),
 )]
 async fn rectify(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<PublisherState>>,
     Extension(principal): Extension<Arc<Principal>>,
     Path(id): Path<String>,
     request: Request,
@@ -245,7 +245,7 @@ async fn rectify(
     ),
 )]
 async fn erase(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<PublisherState>>,
     Extension(principal): Extension<Arc<Principal>>,
     Path(id): Path<String>,
     headers: HeaderMap,

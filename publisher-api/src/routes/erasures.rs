@@ -21,18 +21,18 @@ use web::params::parse_uuid;
 use web::{Failure, JsonBody, rfc3339_ms};
 
 use super::key_domains;
-use crate::app::App;
+use crate::state::PublisherState;
 use web::openapi::{BodyRefusals, ProblemBody, Refusals};
 
 const PATH: &str = "/api/v1/publisher/erasures";
 const HOUR_MS: i64 = 60 * 60 * 1_000;
 
-pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
+pub(crate) fn routes() -> OpenApiRouter<Arc<PublisherState>> {
     OpenApiRouter::new().routes(routes!(erasure))
 }
 
 /// Addresses that need the scope `erase`.
-pub(crate) fn erasing() -> OpenApiRouter<Arc<App>> {
+pub(crate) fn erasing() -> OpenApiRouter<Arc<PublisherState>> {
     OpenApiRouter::new().routes(routes!(request)).routes(routes!(cancel))
 }
 
@@ -122,7 +122,7 @@ struct Certificate {
     ),
 )]
 async fn request(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<PublisherState>>,
     Extension(principal): Extension<Arc<Principal>>,
     JsonBody(body): JsonBody<ErasureRequest>,
 ) -> Result<Response, Failure> {
@@ -173,7 +173,7 @@ async fn request(
     ),
 )]
 async fn cancel(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<PublisherState>>,
     Extension(principal): Extension<Arc<Principal>>,
     Path(id): Path<String>,
 ) -> Result<Json<ErasureBody>, Failure> {
@@ -202,7 +202,7 @@ async fn cancel(
     ),
 )]
 async fn erasure(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<PublisherState>>,
     Extension(principal): Extension<Arc<Principal>>,
     Path(id): Path<String>,
 ) -> Result<Json<ErasureBody>, Failure> {
@@ -211,7 +211,7 @@ async fn erasure(
 
 /// An erasure of the principal's account. A limited key sees its own: another's may be about other
 /// domains.
-async fn own_erasure(app: &App, principal: &Principal, id: String) -> Result<Erasure, Failure> {
+async fn own_erasure(app: &PublisherState, principal: &Principal, id: String) -> Result<Erasure, Failure> {
     // Any other text names none, and the database needn't be queried for it.
     if id.len() > 64 || !id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
         return Err(unknown());
@@ -227,7 +227,7 @@ fn unknown() -> Failure {
 
 /// Checks that a limited key erases nothing beyond its domains. Metadata of receipts is that of the
 /// domains which the principal speaks for.
-async fn own_domains(app: &App, principal: &Principal, wish: &ErasureWish) -> Result<(), Failure> {
+async fn own_domains(app: &PublisherState, principal: &Principal, wish: &ErasureWish) -> Result<(), Failure> {
     if wish.personal_data {
         key_domains::allow_account(principal, "personalData erases from")?;
     }

@@ -11,9 +11,9 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::app::App;
+use crate::state::PublisherState;
 
-pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
+pub(crate) fn routes() -> OpenApiRouter<Arc<PublisherState>> {
     OpenApiRouter::new()
         .routes(routes!(index))
         .routes(routes!(healthz))
@@ -43,7 +43,7 @@ async fn index() -> Json<Index> {
 
 /// Whether the process lives
 #[utoipa::path(get, path = "/healthz", tag = "service", responses((status = 200, description = "It lives")))]
-async fn healthz(State(app): State<Arc<App>>) -> Response {
+async fn healthz(State(app): State<Arc<PublisherState>>) -> Response {
     app.deps.health.liveness_response().map(Body::new)
 }
 
@@ -52,6 +52,6 @@ async fn healthz(State(app): State<Arc<App>>) -> Response {
     get, path = "/readyz", tag = "service",
     responses((status = 200, description = "Every engine answers"), (status = 503, description = "One doesn't, or the service is going away")),
 )]
-async fn readyz(State(app): State<Arc<App>>) -> Response {
+async fn readyz(State(app): State<Arc<PublisherState>>) -> Response {
     app.deps.health.readiness_response().map(Body::new)
 }

@@ -20,8 +20,8 @@ use web::params::Params;
 use web::{Failure, JsonBody, rfc3339_ms};
 
 use super::paging::cursor;
-use crate::app::App;
 use crate::identity::Identity;
+use crate::state::PublisherState;
 use web::openapi::{BodyRefusals, ProblemBody, Refusals};
 
 const PATH: &str = "/api/v1/auth/keys";
@@ -31,7 +31,7 @@ const PAGE_MAX: u32 = 100;
 /// The length of a key's id, in lower-case hexadecimal digits.
 const KEY_ID_CHARS: usize = 16;
 
-pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
+pub(crate) fn routes() -> OpenApiRouter<Arc<PublisherState>> {
     OpenApiRouter::new()
         .routes(routes!(create, list))
         .routes(routes!(one, revoke))
@@ -165,7 +165,7 @@ struct KeysBody {
     ),
 )]
 async fn create(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<PublisherState>>,
     Extension(identity): Extension<Arc<Identity>>,
     JsonBody(wish): JsonBody<CreateWish>,
 ) -> Result<Response, Failure> {
@@ -202,7 +202,7 @@ async fn create(
     responses((status = 200, description = "A page", body = KeysBody), Refusals),
 )]
 async fn list(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<PublisherState>>,
     Extension(identity): Extension<Arc<Identity>>,
     uri: Uri,
 ) -> Result<Json<KeysBody>, Failure> {
@@ -231,7 +231,7 @@ async fn list(
     ),
 )]
 async fn one(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<PublisherState>>,
     Extension(identity): Extension<Arc<Identity>>,
     Path(id): Path<String>,
 ) -> Result<Json<KeyBody>, Failure> {
@@ -255,7 +255,7 @@ async fn one(
     ),
 )]
 async fn revoke(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<PublisherState>>,
     Extension(identity): Extension<Arc<Identity>>,
     Path(id): Path<String>,
 ) -> Result<StatusCode, Failure> {
@@ -286,7 +286,7 @@ async fn revoke(
     ),
 )]
 async fn rotate(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<PublisherState>>,
     Extension(identity): Extension<Arc<Identity>>,
     Path(id): Path<String>,
     JsonBody(wish): JsonBody<RotateWish>,

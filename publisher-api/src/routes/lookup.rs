@@ -25,9 +25,9 @@ use web::params::{InvalidQuery, Params};
 use web::shares::FairSemaphoreFull;
 use web::{Failure, etag, json};
 
-use crate::app::App;
+use crate::state::PublisherState;
 
-pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
+pub(crate) fn routes() -> OpenApiRouter<Arc<PublisherState>> {
     OpenApiRouter::new()
         .routes(routes!(entry_by_url))
         .routes(routes!(entries_by_url))
@@ -110,7 +110,7 @@ struct UrlEntries {
         PublicRefusals,
     ),
 )]
-async fn entry_by_url(State(app): State<Arc<App>>, request: Request) -> Response {
+async fn entry_by_url(State(app): State<Arc<PublisherState>>, request: Request) -> Response {
     let (head, _) = request.into_parts();
     let mut allowance = allowance(&app, &head);
     let result = look_up_one(&app, &head, &mut allowance).await;
@@ -126,14 +126,14 @@ async fn entry_by_url(State(app): State<Arc<App>>, request: Request) -> Response
     request_body(content = UrlsToLookUp),
     responses((status = 200, description = "An entry or a fault for each URL", body = UrlEntries), PublicRefusals, BodyRefusals),
 )]
-async fn entries_by_url(State(app): State<Arc<App>>, request: Request) -> Response {
+async fn entries_by_url(State(app): State<Arc<PublisherState>>, request: Request) -> Response {
     let (head, body) = request.into_parts();
     let mut allowance = allowance(&app, &head);
     let result = look_up_many(&app, &head, body, &mut allowance).await;
     allowance.finish(result)
 }
 
-fn allowance<'a>(app: &'a App, head: &Parts) -> Allowance<'a> {
+fn allowance<'a>(app: &'a PublisherState, head: &Parts) -> Allowance<'a> {
     let config = &app.config;
     Allowance::new(
         &*app.deps.limiter,
@@ -143,7 +143,7 @@ fn allowance<'a>(app: &'a App, head: &Parts) -> Allowance<'a> {
     )
 }
 
-async fn look_up_one(app: &App, head: &Parts, allowance: &mut Allowance<'_>) -> Result<Response, Failure> {
+async fn look_up_one(app: &PublisherState, head: &Parts, allowance: &mut Allowance<'_>) -> Result<Response, Failure> {
     allowance.charge(1).await?;
     let params = Params::parse(&head.uri, &["url"])?;
     let url = params
@@ -173,7 +173,12 @@ async fn look_up_one(app: &App, head: &Parts, allowance: &mut Allowance<'_>) -> 
     Ok(response)
 }
 
-async fn look_up_many(app: &App, head: &Parts, body: Body, allowance: &mut Allowance<'_>) -> Result<Response, Failure> {
+async fn look_up_many(
+    app: &PublisherState,
+    head: &Parts,
+    body: Body,
+    allowance: &mut Allowance<'_>,
+) -> Result<Response, Failure> {
     // Before the body is read: a client over its quota costs no more than its head.
     allowance.charge(1).await?;
     json::media(&head.headers, "application/json")?;

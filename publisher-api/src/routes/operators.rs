@@ -25,10 +25,10 @@ use self::shape::{
 };
 use super::key_domains;
 use super::verification::{actor, take_looks};
-use crate::app::App;
 use crate::operators::{operator_key, possession};
+use crate::state::PublisherState;
 
-pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
+pub(crate) fn routes() -> OpenApiRouter<Arc<PublisherState>> {
     OpenApiRouter::new()
         .routes(routes!(create, list))
         .routes(routes!(one))
@@ -51,7 +51,7 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
     ),
 )]
 async fn create(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<PublisherState>>,
     Extension(principal): Extension<Arc<Principal>>,
     JsonBody(body): JsonBody<NewOperatorBody>,
 ) -> Result<Json<OperatorBody>, Failure> {
@@ -73,7 +73,7 @@ async fn create(
     responses((status = 200, description = "All of them, 100 at most", body = OperatorsBody), Refusals),
 )]
 async fn list(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<PublisherState>>,
     Extension(principal): Extension<Arc<Principal>>,
 ) -> Result<Json<OperatorsBody>, Failure> {
     let mut operators = app.deps.accounts.operators(Some(&principal.account_id)).await?;
@@ -96,7 +96,7 @@ async fn list(
     ),
 )]
 async fn one(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<PublisherState>>,
     Extension(principal): Extension<Arc<Principal>>,
     Path(id): Path<String>,
 ) -> Result<Json<OperatorDetailBody>, Failure> {
@@ -126,7 +126,7 @@ async fn one(
     ),
 )]
 async fn add_key(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<PublisherState>>,
     Extension(principal): Extension<Arc<Principal>>,
     Path(id): Path<String>,
     request: Request,
@@ -168,7 +168,7 @@ async fn add_key(
     ),
 )]
 async fn end_key(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<PublisherState>>,
     Extension(principal): Extension<Arc<Principal>>,
     Path((id, thumbprint)): Path<(String, String)>,
 ) -> Result<StatusCode, Failure> {
@@ -197,7 +197,7 @@ async fn end_key(
     ),
 )]
 async fn claim(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<PublisherState>>,
     Extension(principal): Extension<Arc<Principal>>,
     Path((id, client_id)): Path<(String, String)>,
 ) -> Result<StatusCode, Failure> {
@@ -225,7 +225,7 @@ async fn claim(
     ),
 )]
 async fn release(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<PublisherState>>,
     Extension(principal): Extension<Arc<Principal>>,
     Path((id, client_id)): Path<(String, String)>,
 ) -> Result<StatusCode, Failure> {
@@ -252,7 +252,7 @@ async fn release(
     ),
 )]
 async fn fetch(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<PublisherState>>,
     Extension(principal): Extension<Arc<Principal>>,
     Path(id): Path<String>,
 ) -> Result<Json<OperatorDetailBody>, Failure> {
@@ -268,7 +268,7 @@ async fn fetch(
 }
 
 /// The account's operator with this ID.
-async fn find(app: &App, principal: &Principal, id: &str) -> Result<Operator, Failure> {
+async fn find(app: &PublisherState, principal: &Principal, id: &str) -> Result<Operator, Failure> {
     let none = || Failure::not_found("you have no such operator; GET /api/v1/operators lists yours");
     let id: Uuid = id.parse().map_err(|_| none())?;
     let found = app.deps.accounts.operator(id, Some(&principal.account_id)).await?;
@@ -277,7 +277,7 @@ async fn find(app: &App, principal: &Principal, id: &str) -> Result<Operator, Fa
 }
 
 /// The account's operator with this ID, if the verification of its domain holds.
-async fn find_proven(app: &App, principal: &Principal, id: &str) -> Result<Operator, Failure> {
+async fn find_proven(app: &PublisherState, principal: &Principal, id: &str) -> Result<Operator, Failure> {
     let operator = find(app, principal, id).await?;
     if operator.is_domain_proven {
         return Ok(operator);
@@ -286,7 +286,7 @@ async fn find_proven(app: &App, principal: &Principal, id: &str) -> Result<Opera
     Err(Failure::new(Kind::DomainNotVerified, detail))
 }
 
-async fn detail(app: &App, operator: &Operator) -> Result<Json<OperatorDetailBody>, Failure> {
+async fn detail(app: &PublisherState, operator: &Operator) -> Result<Json<OperatorDetailBody>, Failure> {
     let accounts = &app.deps.accounts;
     let keys = accounts.operator_keys(operator).await?;
     let client_ids = accounts.operator_clients(operator).await?;
@@ -294,7 +294,7 @@ async fn detail(app: &App, operator: &Operator) -> Result<Json<OperatorDetailBod
 }
 
 /// The open period of the operator's key, or else its last one.
-async fn newest_period(app: &App, operator: &Operator, thumbprint: &str) -> Result<OperatorKey, Failure> {
+async fn newest_period(app: &PublisherState, operator: &Operator, thumbprint: &str) -> Result<OperatorKey, Failure> {
     let periods = app.deps.accounts.operator_keys(operator).await?;
     let mut of_key = periods.into_iter().filter(|period| period.key.thumbprint == thumbprint);
     let none = || Failure::not_found("the operator has never had a key with this thumbprint");

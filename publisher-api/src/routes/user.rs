@@ -13,8 +13,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use web::{Failure, json, rfc3339_ms};
 
-use crate::app::App;
 use crate::identity::Identity;
+use crate::state::PublisherState;
 use web::openapi::{BodyRefusals, ProblemBody, Refusals};
 
 const INFORMATION: &str = "/api/v1/user/information";
@@ -22,7 +22,7 @@ const ACCOUNT: &str = "/api/v1/user/account";
 const CANCEL: &str = "/api/v1/user/account/cancel-deletion";
 const DAY_MS: i64 = 86_400_000;
 
-pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
+pub(crate) fn routes() -> OpenApiRouter<Arc<PublisherState>> {
     OpenApiRouter::new()
         .routes(routes!(information, correct))
         .routes(routes!(delete))
@@ -108,7 +108,7 @@ async fn information(Extension(identity): Extension<Arc<Identity>>) -> Json<Info
     responses((status = 200, description = "As it is now", body = InformationBody), Refusals, BodyRefusals),
 )]
 async fn correct(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<PublisherState>>,
     Extension(identity): Extension<Arc<Identity>>,
     request: Request,
 ) -> Result<Json<InformationBody>, Failure> {
@@ -135,7 +135,7 @@ async fn correct(
     responses((status = 202, description = "It is to be deleted", body = DeletionBody), Refusals),
 )]
 async fn delete(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<PublisherState>>,
     Extension(identity): Extension<Arc<Identity>>,
 ) -> Result<(StatusCode, Json<DeletionBody>), Failure> {
     let grace_ms = i64::from(app.config.deletion_grace_days) * DAY_MS;
@@ -156,7 +156,7 @@ async fn delete(
     ),
 )]
 async fn cancel(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<PublisherState>>,
     Extension(identity): Extension<Arc<Identity>>,
 ) -> Result<Json<InformationBody>, Failure> {
     let accounts = &app.deps.accounts;

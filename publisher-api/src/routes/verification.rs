@@ -27,14 +27,14 @@ use self::shape::{
     StatusAnswer, Unproven,
 };
 use super::key_domains;
-use crate::app::App;
+use crate::state::PublisherState;
 use crate::verification::{self, ProofOutcome};
 use web::openapi::{BodyRefusals, ProblemBody, Refusals};
 
 /// Domains of one request.
 const DOMAINS_MAX: usize = 20;
 
-pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
+pub(crate) fn routes() -> OpenApiRouter<Arc<PublisherState>> {
     OpenApiRouter::new()
         .routes(routes!(generate))
         .routes(routes!(check))
@@ -58,7 +58,7 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<App>> {
     ),
 )]
 async fn generate(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<PublisherState>>,
     Extension(principal): Extension<Arc<Principal>>,
     JsonBody(body): JsonBody<GenerateBody>,
 ) -> Result<Json<GenerateAnswer>, Failure> {
@@ -90,7 +90,7 @@ async fn generate(
     ),
 )]
 async fn renew(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<PublisherState>>,
     Extension(principal): Extension<Arc<Principal>>,
     JsonBody(body): JsonBody<RenewBody>,
 ) -> Result<Json<GenerateAnswer>, Failure> {
@@ -144,7 +144,7 @@ async fn renew(
     ),
 )]
 async fn check(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<PublisherState>>,
     Extension(principal): Extension<Arc<Principal>>,
     method: HttpMethod,
     uri: Uri,
@@ -188,7 +188,7 @@ async fn check(
     ),
 )]
 async fn status(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<PublisherState>>,
     Extension(principal): Extension<Arc<Principal>>,
     uri: Uri,
 ) -> Result<Json<StatusAnswer>, Failure> {
@@ -230,7 +230,7 @@ async fn status(
     ),
 )]
 async fn revoke(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<PublisherState>>,
     Extension(principal): Extension<Arc<Principal>>,
     Path(domain): Path<String>,
 ) -> Result<StatusCode, Failure> {
@@ -248,7 +248,7 @@ async fn revoke(
     Err(unknown(&domain))
 }
 
-async fn issue(app: &App, wish: &ChallengeWish<'_>) -> Result<Vec<IssuedToken>, Failure> {
+async fn issue(app: &PublisherState, wish: &ChallengeWish<'_>) -> Result<Vec<IssuedToken>, Failure> {
     use accounts::AccountsError::{PublicSuffix, TooManyChallenges};
     let now_ms = app.deps.accounts.now_ms();
     match app.deps.accounts.create_challenges(wish).await {
@@ -275,7 +275,7 @@ fn answer(issued: Vec<IssuedToken>) -> Result<Json<GenerateAnswer>, Failure> {
 }
 
 /// Outbound work is counted by account, whichever of its keys asks.
-pub(super) async fn take_looks(app: &App, principal: &Principal, looks: usize) -> Result<(), Failure> {
+pub(super) async fn take_looks(app: &PublisherState, principal: &Principal, looks: usize) -> Result<(), Failure> {
     if looks == 0 {
         return Ok(());
     }
@@ -372,7 +372,7 @@ impl<'a> Known<'a> {
     }
 }
 
-async fn check_one(app: &App, principal: &Principal, known: Known<'_>) -> Result<DomainCheck, Failure> {
+async fn check_one(app: &PublisherState, principal: &Principal, known: Known<'_>) -> Result<DomainCheck, Failure> {
     let accounts = &app.deps.accounts;
     let now_ms = accounts.now_ms();
     let domain = known.domain;

@@ -13,7 +13,7 @@ use web::{Failure, json};
 
 use super::actor;
 use super::shape::{BulkAnswer, EntryWish, LineOutcome, Refusal};
-use crate::app::App;
+use crate::state::PublisherState;
 
 /// Lines of one transaction.
 const CHUNK_LINES_MAX: usize = 250;
@@ -25,7 +25,7 @@ const WAIT_MAX: Duration = Duration::from_secs(120);
 /// Creates an entry for each line. What was stored before a failure stays; sending the whole again
 /// finds it unchanged.
 pub(super) async fn create(
-    app: &App,
+    app: &PublisherState,
     principal: &Principal,
     headers: &HeaderMap,
     body: Body,

@@ -1,50 +1,26 @@
-//! Dependencies of the handlers, and the routes.
+//! The router: all addresses, and who may request them.
 
 use std::sync::Arc;
 
 use accounts::Scope;
 use axum::{Router, middleware};
-use tokio::sync::Notify;
+use utoipa::openapi::OpenApi as Document;
 use utoipa_axum::router::OpenApiRouter;
 use web::access::Gatekeeper;
 use web::envelope::Envelope;
-use web::shares::FairSemaphore;
 
-use crate::config::PublisherConfig;
-use crate::export::stream::Places;
-use crate::operators::Directories;
-use crate::verification::Looker;
-use crate::{Deps, identity, openapi, routes};
-
-/// Shared by all requests.
-pub(crate) struct App {
-    pub(crate) config: PublisherConfig,
-    pub(crate) deps: Deps,
-    /// Places of exports.
-    pub(crate) exports: Places,
-    /// Bodies of bulk lookups that are being read.
-    pub(crate) lookup_bodies: FairSemaphore,
-    /// Told when there is something to erase.
-    pub(crate) erasures_wanted: Arc<Notify>,
-    /// Looks at domains.
-    pub(crate) looker: Looker,
-    /// Fetches operators' key directories.
-    pub(crate) directories: Directories,
-    /// The address at which clients reach the API.
-    pub(crate) public_url: String,
-    /// Whether mails about verifications that end can be sent.
-    pub(crate) expiry_mails: bool,
-}
+use crate::state::PublisherState;
+use crate::{identity, openapi, routes};
 
 /// All addresses that need no credential.
-pub(crate) fn open() -> OpenApiRouter<Arc<App>> {
+fn open() -> OpenApiRouter<Arc<PublisherState>> {
     OpenApiRouter::new()
         .merge(routes::index::routes())
         .merge(routes::lookup::routes())
 }
 
 /// All addresses that need an API key with the scope `read` or `write`.
-pub(crate) fn with_api_key() -> OpenApiRouter<Arc<App>> {
+fn with_api_key() -> OpenApiRouter<Arc<PublisherState>> {
     OpenApiRouter::new()
         .merge(routes::data::routes())
         .merge(routes::entries::routes())
@@ -54,21 +30,21 @@ pub(crate) fn with_api_key() -> OpenApiRouter<Arc<App>> {
 }
 
 /// All addresses that need an API key with the scope `erase`.
-pub(crate) fn with_erase_scope() -> OpenApiRouter<Arc<App>> {
+fn with_erase_scope() -> OpenApiRouter<Arc<PublisherState>> {
     OpenApiRouter::new()
         .merge(routes::entries::erasing())
         .merge(routes::erasures::erasing())
 }
 
 /// All addresses that need a JWT.
-pub(crate) fn with_jwt() -> OpenApiRouter<Arc<App>> {
+fn with_jwt() -> OpenApiRouter<Arc<PublisherState>> {
     OpenApiRouter::new()
         .merge(routes::keys::routes())
         .merge(routes::user::routes())
 }
 
 /// All addresses.
-pub(crate) fn router(app: &Arc<App>) -> Router {
+pub(crate) fn router(app: &Arc<PublisherState>) -> Router {
     let gatekeeper = Gatekeeper {
         accounts: app.deps.accounts.clone(),
         limiter: Arc::clone(&app.deps.limiter),
@@ -100,4 +76,15 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .method_not_allowed_fallback(web::envelope::method_not_allowed)
         .layer(middleware::from_fn_with_state(around, web::envelope::envelope))
         .with_state(Arc::clone(app))
+}
+
+/// The whole document, as `GET /openapi.json` answers it.
+#[must_use]
+pub fn document() -> Document {
+    let all = openapi::router()
+        .merge(with_api_key())
+        .merge(with_erase_scope())
+        .merge(with_jwt())
+        .merge(open());
+    openapi::finished(all.into_openapi())
 }
