@@ -56,11 +56,12 @@ fn receipts(begin: u32, count: u32) -> Vec<Receipt> {
 
 /// Asserts that two tables answer each query alike.
 async fn assert_alike(one: &Usage, other: &Usage, filter: &Filter) {
+    let scope = news();
     macro_rules! alike {
         ($query:ident($($argument:expr),*)) => {
             let (found, expected) = tokio::join!(
-                one.$query(&news(), filter, $($argument),*),
-                other.$query(&news(), filter, $($argument),*)
+                one.$query(&scope, filter, $($argument),*),
+                other.$query(&scope, filter, $($argument),*)
             );
             assert_eq!(found.unwrap(), expected.unwrap(), "{} {filter:?}", stringify!($query));
         };
