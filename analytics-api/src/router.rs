@@ -85,19 +85,19 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// The typed client of the dashboard page is generated from the file; `RECEIPTS_TEST_UPDATE=1`
+    /// The typed client of the dashboard page is generated from the file; `UPDATE_EXPECT=1`
     /// writes it.
     #[test]
     fn the_document_is_the_one_written_down() {
         let path = format!("{}/openapi.json", env!("CARGO_MANIFEST_DIR"));
         let found = format!("{}\n", document().to_pretty_json().unwrap());
-        if std::env::var_os("RECEIPTS_TEST_UPDATE").is_some() {
+        if std::env::var_os("UPDATE_EXPECT").is_some() {
             std::fs::write(&path, &found).unwrap();
         }
         let expected = std::fs::read_to_string(&path).unwrap();
         assert!(
             found == expected,
-            "{path} isn't what the code says: run with RECEIPTS_TEST_UPDATE=1"
+            "{path} isn't what the code says: run with UPDATE_EXPECT=1"
         );
     }
 

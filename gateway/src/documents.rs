@@ -204,13 +204,13 @@ mod tests {
     fn the_written_document_is_that_of_the_code() {
         let path = root().join("gateway/openapi.json");
         let expected = format!("{}\n", serde_json::to_string_pretty(&openapi()).unwrap());
-        if std::env::var_os("RECEIPTS_TEST_UPDATE").is_some() {
+        if std::env::var_os("UPDATE_EXPECT").is_some() {
             std::fs::write(&path, &expected).unwrap();
         }
         let written = std::fs::read_to_string(&path).unwrap();
         assert!(
             written == expected,
-            "gateway/openapi.json isn't what the code says: run with RECEIPTS_TEST_UPDATE=1"
+            "gateway/openapi.json isn't what the code says: run with UPDATE_EXPECT=1"
         );
     }
 
@@ -218,16 +218,16 @@ mod tests {
     fn the_documented_table_is_that_of_the_code() {
         let path = root().join("docs/problems.md");
         let text = std::fs::read_to_string(&path).unwrap_or_default();
-        let begin = "<!-- from the code: RECEIPTS_TEST_UPDATE=1 cargo test -p gateway --lib documents -->\n";
+        let begin = "<!-- from the code: UPDATE_EXPECT=1 cargo test -p gateway --lib documents -->\n";
         let head = text.split_once(begin).expect("the table's beginning").0.to_owned();
         let expected = format!("{head}{begin}\n{}", markdown(&problems::all()));
-        if std::env::var_os("RECEIPTS_TEST_UPDATE").is_some() {
+        if std::env::var_os("UPDATE_EXPECT").is_some() {
             std::fs::write(&path, &expected).unwrap();
         }
         let written = std::fs::read_to_string(&path).unwrap();
         assert!(
             written == expected,
-            "docs/problems.md isn't what the code says: run with RECEIPTS_TEST_UPDATE=1"
+            "docs/problems.md isn't what the code says: run with UPDATE_EXPECT=1"
         );
     }
 }

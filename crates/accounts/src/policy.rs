@@ -14,7 +14,7 @@ pub struct Policy {
     pub entries: EntryPolicy,
 }
 
-/// What the registry has about one receipt.
+/// Findings of the registry about one receipt.
 #[derive(Debug, Clone, Copy)]
 pub struct RegistryFindings {
     /// Whether the key was an operator's when the receipt arrived.

@@ -99,18 +99,18 @@ fn the_tables_are_those_of_the_code() {
         ),
     ] {
         let begin =
-            format!("<!-- from receipt::{source}: RECEIPTS_TEST_UPDATE=1 cargo test -p receipt --test documents -->\n");
+            format!("<!-- from receipt::{source}: UPDATE_EXPECT=1 cargo test -p receipt --test documents -->\n");
         let (before, rest) = text.split_once(&begin).expect(source);
         let (_, after) = rest.split_once(end).expect(end);
         text = format!("{before}{begin}{table}\n{end}{after}");
     }
-    if std::env::var_os("RECEIPTS_TEST_UPDATE").is_some() {
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
         std::fs::write(&path, &text).unwrap();
     }
     let written = std::fs::read_to_string(&path).unwrap();
     assert!(
         written == text,
-        "docs/receipt-format.md isn't what the code says: run with RECEIPTS_TEST_UPDATE=1"
+        "docs/receipt-format.md isn't what the code says: run with UPDATE_EXPECT=1"
     );
 }
 

@@ -42,12 +42,12 @@ fn compare(file: &str, list: &[Value]) {
     let lines: Vec<String> = list.iter().map(Value::to_string).collect();
     let text = format!("[\n{}\n]\n", lines.join(",\n"));
     let path = vectors().join(file);
-    if std::env::var_os("RECEIPTS_TEST_UPDATE").is_some() {
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
         std::fs::write(&path, &text).unwrap();
     }
     assert!(
         std::fs::read_to_string(&path).unwrap_or_default() == text,
-        "conformance/vectors/{file} isn't what this crate computes: run with RECEIPTS_TEST_UPDATE=1"
+        "conformance/vectors/{file} isn't what this crate computes: run with UPDATE_EXPECT=1"
     );
 }
 

@@ -9,7 +9,7 @@ use service::metrics::labels::{Values, values_of};
 use service::metrics::{METRICS, MetricDoc, MetricKind};
 
 const BEGIN: &str =
-    "<!-- from service::metrics::METRICS: RECEIPTS_TEST_UPDATE=1 cargo test -p service --test metrics_document -->\n";
+    "<!-- service::metrics::METRICS: UPDATE_EXPECT=1 cargo test -p service --test metrics_document -->\n";
 const END: &str = "<!-- end -->\n";
 
 /// Areas by the name's second word, in the order of the document.
@@ -99,7 +99,7 @@ fn the_document_is_the_list() {
         .split_once(END)
         .expect("the document has the mark of the list's end");
     let wanted = format!("{before}{BEGIN}{}{END}{after}", tables());
-    if std::env::var_os("RECEIPTS_TEST_UPDATE").is_some() {
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
         std::fs::write(&path, &wanted).unwrap();
     }
     let text = std::fs::read_to_string(&path).unwrap();

@@ -245,7 +245,7 @@ pub(crate) mod tests {
         format!("-- schema version {VERSION}\n")
     }
 
-    /// Compares with the file, or writes it with `RECEIPTS_TEST_UPDATE=1`.
+    /// Compares with the file, or writes it with `UPDATE_EXPECT=1`.
     fn assert_snapshot(name: &str, found: &str) {
         let path = format!("{}/tests/ddl/{name}.sql", env!("CARGO_MANIFEST_DIR"));
         let expected = std::fs::read_to_string(&path).unwrap_or_default();
@@ -254,7 +254,7 @@ pub(crate) mod tests {
             "the tables differ from {path}, so databases of this version would be read wrongly: raise VERSION (if no \
              commit has this version yet, remove the file); what is generated:\n{found}"
         );
-        if std::env::var_os("RECEIPTS_TEST_UPDATE").is_some() {
+        if std::env::var_os("UPDATE_EXPECT").is_some() {
             assert!(std::fs::write(&path, found).is_ok(), "{path}");
             return;
         }
