@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use accounts::Subject;
-use jsonwebtoken::DecodingKey;
+use jsonwebtoken::{Algorithm, DecodingKey};
 use metrics::counter;
 use outbound::Client;
 use service::health::Health;
@@ -14,7 +14,7 @@ use super::claims::Expected;
 use super::config::AuthConfig;
 use super::dev;
 use super::key_ring::{FileSource, KeyRing, Source, UrlSource};
-use super::key_set::{Algorithm, Match};
+use super::key_set::Match;
 use super::token::Token;
 
 /// Issuer of trusted tokens, and its keys.
@@ -93,10 +93,9 @@ impl Authority {
     async fn check(&self, text: &str, now_ms: i64) -> Result<Subject, TokenError> {
         let token = Token::parse(text, self.token_bytes_max)?;
         let key = self.key(token.algorithm, token.kid.as_deref(), now_ms).await?;
-        let algorithm = token.algorithm.library();
         // An error is a signature that isn't base64url; the key is of the algorithm's family by its
         // making.
-        let good = jsonwebtoken::crypto::verify(token.signature, token.signed.as_bytes(), &key, algorithm);
+        let good = jsonwebtoken::crypto::verify(token.signature, token.signed.as_bytes(), &key, token.algorithm);
         if !good.unwrap_or(false) {
             return Err(TokenError::Signature);
         }
@@ -104,7 +103,7 @@ impl Authority {
     }
 
     async fn key(&self, algorithm: Algorithm, kid: Option<&str>, now_ms: i64) -> Result<DecodingKey, TokenError> {
-        if algorithm == Algorithm::Hs256 {
+        if algorithm == Algorithm::HS256 {
             // Never a key of the set: a public key is no secret.
             return self.secret.clone().ok_or(TokenError::Algorithm);
         }

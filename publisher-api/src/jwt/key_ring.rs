@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 
+use jsonwebtoken::Algorithm;
 use metrics::counter;
 use outbound::Client;
 use parking_lot::RwLock;
 use tokio::io::AsyncReadExt;
 use tokio::sync::Mutex;
 
-use super::key_set::{Algorithm, KeySet, Match};
+use super::key_set::{KeySet, Match};
 
 /// The longest JWKS, in bytes.
 const BYTES_MAX: usize = 256 << 10;
@@ -220,7 +221,7 @@ mod tests {
     }
 
     async fn has(ring: &KeyRing, kid: &str, now_ms: i64) -> Option<bool> {
-        let found = ring.find(Algorithm::EdDsa, Some(kid), now_ms).await;
+        let found = ring.find(Algorithm::EdDSA, Some(kid), now_ms).await;
         found.map(|found| matches!(found, Match::Found(_)))
     }
 
