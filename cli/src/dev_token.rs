@@ -1,5 +1,8 @@
 //! `receipts dev-token`: a JWT by a key of the data directory, which `receipts up` trusts where no
 //! identity provider is configured.
+//!
+//! The token is put together here: `jsonwebtoken` would need the key's DER, which `receipt` doesn't
+//! hand out, or further crates that read PEM.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -7,12 +10,12 @@ use std::path::Path;
 
 use accounts::{Email, Lifetime};
 use base64::Engine;
-use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http_signatures::{DirectoryKey, key_set};
 use publisher_api::jwt::dev;
 use receipt::{Algorithm, SigningKey};
 use serde_json::{Value, json};
 use service::instant::now_ms;
-use sha2::{Digest, Sha256};
 
 use crate::failure::{CommandFailure, CommandOutcome};
 use crate::key_file;
@@ -106,13 +109,13 @@ impl Issuer {
                 path.display()
             )));
         }
-        let x = URL_SAFE_NO_PAD.encode(public_bytes(&key).ok_or_else(|| unusable(&path, "it has no public half"))?);
-        // RFC 7638: the members that make the key, in order, without blanks.
-        let essence = format!(r#"{{"crv":"Ed25519","kty":"OKP","x":"{x}"}}"#);
-        let kid = URL_SAFE_NO_PAD.encode(Sha256::digest(essence));
-        let jwk = json!({"kty": "OKP", "crv": "Ed25519", "x": x, "kid": kid, "alg": "EdDSA", "use": "sig"});
-        publish(&dev::jwks_file(data), &json!({"keys": [jwk]}))?;
-        Ok(Self { key, kid })
+        let public = DirectoryKey::from_pem(key.public_key_pem()).map_err(|error| unusable(&path, error))?;
+        let jwks = key_set([&public]).map_err(|error| unusable(&path, error))?;
+        publish(&dev::jwks_file(data), &format!("{jwks}\n"))?;
+        Ok(Self {
+            key,
+            kid: public.thumbprint,
+        })
     }
 
     /// A JWT (RFC 7519) in the compact serialization (RFC 7515, 7.1), signed with EdDSA (RFC 8037,
@@ -138,23 +141,11 @@ fn make(path: &Path) -> Result<SigningKey, CommandFailure> {
 }
 
 /// Writes the JWKS if it isn't there as it should be.
-fn publish(path: &Path, jwks: &Value) -> Result<(), CommandFailure> {
-    let text = format!("{jwks}\n");
-    if fs::read_to_string(path).is_ok_and(|there| there == text) {
+fn publish(path: &Path, jwks: &str) -> Result<(), CommandFailure> {
+    if fs::read_to_string(path).is_ok_and(|there| there == jwks) {
         return Ok(());
     }
-    key_file::write(path, &text, 0o644, true).map_err(|error| unusable(path, error))
-}
-
-/// The 32 bytes at the end of its SPKI (RFC 8410, 4).
-fn public_bytes(key: &SigningKey) -> Option<Vec<u8>> {
-    let text: String = key
-        .public_key_pem()
-        .lines()
-        .filter(|line| !line.starts_with("-----"))
-        .collect();
-    let spki = STANDARD.decode(text).ok()?;
-    Some(spki.get(spki.len().checked_sub(32)?..)?.to_vec())
+    key_file::write(path, jwks, 0o644, true).map_err(|error| unusable(path, error))
 }
 
 fn unusable(path: &Path, why: impl ToString) -> CommandFailure {

@@ -3,6 +3,9 @@
 //! A document is one receipt or one batch. The input is either NDJSON (a document a line), or one
 //! JSON value that spans lines; an array at the top is a list of documents. Bytes are handed on as
 //! they stand, because signatures are over them.
+//!
+//! Lines are taken here and not by `serde_json`'s stream of values: that stream ends at the first
+//! line that isn't JSON, and has no limit on a value's length.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -263,13 +266,14 @@ impl DocumentStream {
             // lines.
             if !std::mem::replace(&mut self.started, true)
                 && let Some(bytes) = next.bytes.as_mut()
-                && balance(bytes) == Balance::Open
+                && is_open(bytes)
             {
                 if !self.lines.read_rest(bytes)? {
                     next.bytes = None;
-                } else if balance(bytes) != Balance::Closed && bytes.split(|&b| b == b'\n').all(begins_document) {
+                } else if one_value(bytes).is_err() && bytes.split(|&b| b == b'\n').all(begins_document) {
                     // NDJSON after all, with a first line that was cut off.
-                    self.ready.extend(split_lines(bytes));
+                    self.lines.line = next.line - 1;
+                    self.lines.input.reader = Box::new(io::Cursor::new(std::mem::take(bytes)));
                     continue;
                 }
             }
@@ -286,58 +290,20 @@ impl Iterator for DocumentStream {
     }
 }
 
-/// State of a text's brackets at its end.
-#[derive(Debug, PartialEq, Eq)]
-enum Balance {
-    /// At least one is open.
-    Open,
-    /// Each was closed, and nothing follows the last but whitespace.
-    Closed,
-    /// More came after the first value.
-    More,
+/// Parses one JSON value and nothing after it, without keeping any of it.
+fn one_value(bytes: &[u8]) -> serde_json::Result<IgnoredAny> {
+    serde_json::from_slice(bytes)
 }
 
-fn balance(bytes: &[u8]) -> Balance {
-    let (mut depth, mut in_string, mut escaped, mut closed) = (0_u64, false, false, false);
-    for &byte in bytes {
-        if in_string {
-            match byte {
-                _ if escaped => escaped = false,
-                b'\\' => escaped = true,
-                b'"' => in_string = false,
-                _ => {}
-            }
-            continue;
-        }
-        if closed && !byte.is_ascii_whitespace() {
-            return Balance::More;
-        }
-        match byte {
-            b'"' => in_string = true,
-            b'{' | b'[' => depth += 1,
-            b'}' | b']' => {
-                depth = depth.saturating_sub(1);
-                closed = depth == 0;
-            }
-            _ => {}
-        }
-    }
-    if depth > 0 { Balance::Open } else { Balance::Closed }
+/// Whether the object or array that begins in a line continues behind its end.
+fn is_open(line: &[u8]) -> bool {
+    let start = line.iter().position(|byte| matches!(byte, b'{' | b'['));
+    start.is_some_and(|start| one_value(&line[start..]).is_err_and(|error| error.is_eof()))
 }
 
 /// A line that is blank or begins as a receipt or batch does at the very left.
 fn begins_document(line: &[u8]) -> bool {
     line.iter().all(u8::is_ascii_whitespace) || line.first() == Some(&b'{')
-}
-
-fn split_lines(bytes: &[u8]) -> impl Iterator<Item = Document> {
-    (1..).zip(bytes.split(|&b| b == b'\n')).filter_map(|(line, bytes)| {
-        let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
-        (!bytes.iter().all(u8::is_ascii_whitespace)).then(|| Document {
-            line,
-            bytes: Some(bytes.to_vec()),
-        })
-    })
 }
 
 /// An array's elements as documents of their own; anything else as it stands.
@@ -408,6 +374,14 @@ mod tests {
         let read = documents("{\"a\":{\n{\"b\":1}\n\n{\"c\":1}\n");
         let lines: Vec<_> = read.iter().map(|(line, text)| (*line, text.as_str())).collect();
         assert_eq!(lines, [(1, "{\"a\":{"), (2, "{\"b\":1}"), (4, "{\"c\":1}")]);
+        let read = documents("\n{\"a\":{\r\n{\"b\":1}\r\n");
+        assert_eq!(read, [(2, "{\"a\":{".to_owned()), (3, "{\"b\":1}".to_owned())]);
+    }
+
+    #[test]
+    fn a_value_behind_a_byte_order_mark_stays_one_document() {
+        let text = "\u{feff}{\n \"a\": 1\n}\n";
+        assert_eq!(documents(text), [(1, text.to_owned())]);
     }
 
     #[test]

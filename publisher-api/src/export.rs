@@ -9,7 +9,6 @@
 pub(crate) mod cursor;
 pub(crate) mod form;
 pub(crate) mod stream;
-pub(crate) mod tar;
 
 use std::sync::Arc;
 

@@ -356,6 +356,7 @@ impl Accounts {
     }
 }
 
+/// Reads a row by position, without `FromRow`: its columns are known at run time only.
 fn exported(row: &AnyRow, columns: &[Column]) -> Result<ExportedRow, AccountsError> {
     let place = Cursor {
         created_at_ms: row.try_get(0)?,

@@ -1,4 +1,7 @@
 //! Life of a key, `30d`, `12h`, `8w`, `1y`, and time that a replaced one continues.
+//!
+//! The API allows one number and one of four units. `humantime` and `jiff` read much more (`1year
+//! 2min`); to `humantime` a year is 365.25 days, and `jiff` needs a date to give it a length.
 
 use std::fmt;
 use std::str::FromStr;

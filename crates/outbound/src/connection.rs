@@ -1,4 +1,8 @@
 //! A judged address to an HTTP/1.1 connection, and an exchange over it.
+//!
+//! The protocol is hyper's. `reqwest` has no limit on an answer's head, and calls its resolver for
+//! names only, not for a host that is an address. hyper-util's pooled client, which `reqwest` is
+//! built on, hides the steps that have time limits of their own, and what failed in which.
 
 use std::error::Error as _;
 use std::future::Future;

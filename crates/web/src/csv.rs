@@ -1,4 +1,7 @@
 //! Cells of CSV (RFC 4180) that spreadsheets show and don't run: their texts are strangers'.
+//!
+//! Quoting is a part of that: the `csv` crate leaves semicolons and tabs unquoted, behind which a
+//! spreadsheet may begin another cell, and defusing would still be ours.
 
 use std::borrow::Cow;
 

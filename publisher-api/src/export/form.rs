@@ -1,10 +1,12 @@
 //! A page as NDJSON, CSV or files of an archive.
 
 use std::collections::BTreeMap;
+use std::io;
 
 use serde_json::{Value, json};
+use tar::{Builder, Header};
 
-use super::{Page, columns, names, object, tar};
+use super::{Page, columns, names, object};
 
 /// In what form an export is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,10 +46,13 @@ impl ExportFormat {
     }
 
     /// A page's bytes, with the place behind it.
-    pub(crate) fn page(self, page: Page, now_s: i64) -> Vec<u8> {
+    ///
+    /// # Errors
+    /// The archive has no room for a file's name.
+    pub(crate) fn page(self, page: Page, now_s: i64) -> io::Result<Vec<u8>> {
         let (collection, cursor) = (page.collection, page.next.to_text());
         let name = names().get(collection).copied().unwrap_or_default();
-        match self {
+        Ok(match self {
             Self::Ndjson => {
                 let mut text = lines(page, |row| json!({"collection": name, "row": row}));
                 text.push_str(&format!("{}\n", json!({"cursor": cursor})));
@@ -58,25 +63,46 @@ impl ExportFormat {
                 let number = page.number;
                 let table = csv_header(collection, false) + &csv_rows(&page.rows, None);
                 let rows = lines(page, Value::Object);
-                let mut files = tar::file(&format!("{name}/{number:010}.ndjson"), rows.as_bytes(), now_s);
-                files.extend(tar::file(&format!("{name}/{number:010}.csv"), table.as_bytes(), now_s));
+                let mut archive = Builder::new(Vec::new());
+                append(&mut archive, &format!("{name}/{number:010}.ndjson"), &rows, now_s)?;
+                append(&mut archive, &format!("{name}/{number:010}.csv"), &table, now_s)?;
                 // After its page: whoever unpacks what arrived has in it where to continue.
-                files.extend(tar::file("cursor", cursor.as_bytes(), now_s));
-                files
+                append(&mut archive, "cursor", &cursor, now_s)?;
+                // Without the end that the builder would write: other pages follow.
+                std::mem::take(archive.get_mut())
             }
-        }
+        })
     }
 
     /// End of an export, with the rows of each collection: without it, the export isn't whole.
-    pub(crate) fn end(self, rows: &BTreeMap<&'static str, u64>, now_s: i64) -> Vec<u8> {
+    ///
+    /// # Errors
+    /// As [`Form::page`].
+    pub(crate) fn end(self, rows: &BTreeMap<&'static str, u64>, now_s: i64) -> io::Result<Vec<u8>> {
         let end = json!({"end": true, "rows": rows}).to_string();
-        match self {
+        Ok(match self {
             Self::Ndjson => format!("{end}\n").into_bytes(),
             // A table has no place for it; it ends with the last chunk of the answer.
             Self::Csv => Vec::new(),
-            Self::Tar => [tar::file("end", end.as_bytes(), now_s), tar::end()].concat(),
-        }
+            Self::Tar => {
+                let mut archive = Builder::new(Vec::new());
+                append(&mut archive, "end", &end, now_s)?;
+                archive.into_inner()?
+            }
+        })
     }
+}
+
+/// Adds a file to an archive (POSIX.1-1988 `ustar`). Each page is a file, so that the length that
+/// precedes it is known.
+fn append(archive: &mut Builder<Vec<u8>>, name: &str, content: &str, now_s: i64) -> io::Result<()> {
+    let mut header = Header::new_ustar();
+    header.set_mode(0o644);
+    header.set_uid(0);
+    header.set_gid(0);
+    header.set_mtime(u64::try_from(now_s).unwrap_or(0));
+    header.set_size(content.len() as u64);
+    archive.append_data(&mut header, name, content.as_bytes())
 }
 
 fn lines(page: Page, line: impl Fn(serde_json::Map<String, Value>) -> Value) -> String {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use accounts::Subject;
-use jsonwebtoken::DecodingKey;
+use jsonwebtoken::{Algorithm, DecodingKey};
 use metrics::counter;
 use outbound::OutboundClient;
 use service::health::Health;
@@ -14,7 +14,7 @@ use super::claims::Expected;
 use super::config::AuthConfig;
 use super::dev;
 use super::key_ring::{FileSource, KeyRing, KeySetSource, UrlSource};
-use super::key_set::{Match, TokenAlgorithm};
+use super::key_set::Match;
 use super::token::Token;
 
 /// Issuer of trusted tokens, and its keys.
@@ -93,18 +93,17 @@ impl Authority {
     async fn check(&self, text: &str, now_ms: i64) -> Result<Subject, TokenError> {
         let token = Token::parse(text, self.token_bytes_max)?;
         let key = self.key(token.algorithm, token.kid.as_deref(), now_ms).await?;
-        let algorithm = token.algorithm.library();
         // An error is a signature that isn't base64url; the key is of the algorithm's family by its
         // making.
-        let good = jsonwebtoken::crypto::verify(token.signature, token.signed.as_bytes(), &key, algorithm);
+        let good = jsonwebtoken::crypto::verify(token.signature, token.signed.as_bytes(), &key, token.algorithm);
         if !good.unwrap_or(false) {
             return Err(TokenError::Signature);
         }
         self.expected.subject(&token.claims()?, now_ms)
     }
 
-    async fn key(&self, algorithm: TokenAlgorithm, kid: Option<&str>, now_ms: i64) -> Result<DecodingKey, TokenError> {
-        if algorithm == TokenAlgorithm::Hs256 {
+    async fn key(&self, algorithm: Algorithm, kid: Option<&str>, now_ms: i64) -> Result<DecodingKey, TokenError> {
+        if algorithm == Algorithm::HS256 {
             // Never a key of the set: a public key is no secret.
             return self.secret.clone().ok_or(TokenError::Algorithm);
         }

@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 
+use jsonwebtoken::Algorithm;
 use metrics::counter;
 use outbound::OutboundClient;
 use parking_lot::RwLock;
 use tokio::io::AsyncReadExt;
 use tokio::sync::Mutex;
 
-use super::key_set::{KeySet, Match, TokenAlgorithm};
+use super::key_set::{KeySet, Match};
 
 /// The longest JWKS, in bytes.
 const BYTES_MAX: usize = 256 << 10;
@@ -63,7 +64,7 @@ impl KeyRing {
 
     /// The key for a token of this header, fetched if it isn't known and the last fetch is long
     /// enough ago. `None` if no keys could be had so far.
-    pub(crate) async fn find(&self, algorithm: TokenAlgorithm, kid: Option<&str>, now_ms: i64) -> Option<Match> {
+    pub(crate) async fn find(&self, algorithm: Algorithm, kid: Option<&str>, now_ms: i64) -> Option<Match> {
         let known = self.look(algorithm, kid);
         if known.as_ref().is_some_and(|found| !matches!(found, Match::Unknown)) {
             return known;
@@ -91,7 +92,7 @@ impl KeyRing {
         self.fetch().await
     }
 
-    fn look(&self, algorithm: TokenAlgorithm, kid: Option<&str>) -> Option<Match> {
+    fn look(&self, algorithm: Algorithm, kid: Option<&str>) -> Option<Match> {
         let keys = self.keys.read().clone();
         keys.map(|keys| keys.find(algorithm, kid))
     }
@@ -220,7 +221,7 @@ mod tests {
     }
 
     async fn has(ring: &KeyRing, kid: &str, now_ms: i64) -> Option<bool> {
-        let found = ring.find(TokenAlgorithm::EdDsa, Some(kid), now_ms).await;
+        let found = ring.find(Algorithm::EdDSA, Some(kid), now_ms).await;
         found.map(|found| matches!(found, Match::Found(_)))
     }
 

@@ -2,7 +2,8 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use jsonwebtoken::DecodingKey;
+use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, KeyOperations, PublicKeyUse};
+use jsonwebtoken::{Algorithm, DecodingKey};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -11,21 +12,14 @@ const KEYS_MAX: usize = 100;
 /// The shortest and longest RSA modulus, in bytes: 2,048 bits (RFC 7518, 3.3) and 8,192.
 const RSA_BYTES: std::ops::RangeInclusive<usize> = 256..=1_024;
 
-/// Signature algorithm of tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TokenAlgorithm {
-    Rs256,
-    Es256,
-    EdDsa,
-    /// With a secret, never with a key of a set.
-    Hs256,
-}
+/// Signature algorithms of tokens. HS256 is with a secret, never with a key of a set.
+const ACCEPTED: [Algorithm; 4] = [Algorithm::RS256, Algorithm::ES256, Algorithm::EdDSA, Algorithm::HS256];
 
 /// A public key.
 #[derive(Clone)]
 pub(crate) struct TokenKey {
     kid: Option<String>,
-    algorithm: TokenAlgorithm,
+    algorithm: Algorithm,
     pub(crate) decoding: DecodingKey,
 }
 
@@ -48,42 +42,9 @@ pub(crate) enum Match {
     Ambiguous,
 }
 
-/// A member of `keys` as it stands. What isn't named here is of no concern: certificates, say.
-#[derive(Deserialize)]
-struct Jwk {
-    kty: String,
-    kid: Option<String>,
-    alg: Option<String>,
-    r#use: Option<String>,
-    key_ops: Option<Vec<String>>,
-    crv: Option<String>,
-    n: Option<String>,
-    e: Option<String>,
-    x: Option<String>,
-    y: Option<String>,
-}
-
-impl TokenAlgorithm {
-    /// By its name in a header (RFC 7518, 3.1; RFC 8037, 3.1). `none` is no algorithm.
-    pub(crate) fn of_name(name: &str) -> Option<Self> {
-        match name {
-            "RS256" => Some(Self::Rs256),
-            "ES256" => Some(Self::Es256),
-            "EdDSA" => Some(Self::EdDsa),
-            "HS256" => Some(Self::Hs256),
-            _ => None,
-        }
-    }
-
-    /// As `jsonwebtoken` names it.
-    pub(crate) fn library(self) -> jsonwebtoken::Algorithm {
-        match self {
-            Self::Rs256 => jsonwebtoken::Algorithm::RS256,
-            Self::Es256 => jsonwebtoken::Algorithm::ES256,
-            Self::EdDsa => jsonwebtoken::Algorithm::EdDSA,
-            Self::Hs256 => jsonwebtoken::Algorithm::HS256,
-        }
-    }
+/// Returns the algorithm of a name in a header (RFC 7518, 3.1; RFC 8037, 3.1), if it is accepted.
+pub(crate) fn accepted(name: &str) -> Option<Algorithm> {
+    name.parse().ok().filter(|algorithm| ACCEPTED.contains(algorithm))
 }
 
 impl KeySet {
@@ -97,7 +58,9 @@ impl KeySet {
         if members.len() > KEYS_MAX {
             return Err(format!("has {} keys, more than {KEYS_MAX}", members.len()));
         }
-        let keys = members.iter().filter_map(|member| Jwk::deserialize(member).ok()?.key());
+        let keys = members
+            .iter()
+            .filter_map(|member| TokenKey::of_jwk(Jwk::deserialize(member).ok()?));
         Ok(Self { keys: keys.collect() })
     }
 
@@ -112,7 +75,7 @@ impl KeySet {
     }
 
     /// The key for a token of this header.
-    pub(crate) fn find(&self, algorithm: TokenAlgorithm, kid: Option<&str>) -> Match {
+    pub(crate) fn find(&self, algorithm: Algorithm, kid: Option<&str>) -> Match {
         let fits = |key: &&TokenKey| key.algorithm == algorithm;
         let Some(kid) = kid else {
             let mut fitting = self.keys.iter().filter(fits);
@@ -136,42 +99,39 @@ impl KeySet {
     }
 }
 
-impl Jwk {
-    fn key(self) -> Option<TokenKey> {
-        let (algorithm, decoding) = match self.kty.as_str() {
-            "RSA" => {
-                let (n, e) = (number(self.n.as_deref()?)?, number(self.e.as_deref()?)?);
+impl TokenKey {
+    fn of_jwk(jwk: Jwk) -> Option<Self> {
+        let (algorithm, decoding) = match &jwk.algorithm {
+            AlgorithmParameters::RSA(rsa) => {
+                let (n, e) = (number(&rsa.n)?, number(&rsa.e)?);
                 let fits = RSA_BYTES.contains(&n.len()) && (1..=4).contains(&e.len());
                 (
-                    TokenAlgorithm::Rs256,
+                    Algorithm::RS256,
                     fits.then(|| DecodingKey::from_rsa_raw_components(&n, &e))?,
                 )
             }
-            "EC" if self.crv.as_deref() == Some("P-256") => {
-                let (x, y) = (self.x.as_deref()?, self.y.as_deref()?);
-                let whole = point(x)?.len() == 32 && point(y)?.len() == 32;
-                (
-                    TokenAlgorithm::Es256,
-                    whole.then(|| DecodingKey::from_ec_components(x, y).ok())??,
-                )
+            AlgorithmParameters::EllipticCurve(point) if point.curve == EllipticCurve::P256 => {
+                let whole = is_whole(&point.x) && is_whole(&point.y);
+                (Algorithm::ES256, whole.then(|| DecodingKey::from_jwk(&jwk).ok())??)
             }
-            "OKP" if self.crv.as_deref() == Some("Ed25519") => {
-                let x = self.x.as_deref()?;
-                let whole = point(x)?.len() == 32;
-                (
-                    TokenAlgorithm::EdDsa,
-                    whole.then(|| DecodingKey::from_ed_components(x).ok())??,
-                )
-            }
+            AlgorithmParameters::OctetKeyPair(pair) if pair.curve == EllipticCurve::Ed25519 => (
+                Algorithm::EdDSA,
+                is_whole(&pair.x).then(|| DecodingKey::from_jwk(&jwk).ok())??,
+            ),
             _ => return None,
         };
-        let signs = self.r#use.as_deref().is_none_or(|purpose| purpose == "sig");
-        let verifies = self.key_ops.is_none_or(|ops| ops.iter().any(|op| op == "verify"));
-        let agrees = self
-            .alg
-            .is_none_or(|name| TokenAlgorithm::of_name(&name) == Some(algorithm));
-        (signs && verifies && agrees).then_some(TokenKey {
-            kid: self.kid,
+        let common = jwk.common;
+        let signs = common
+            .public_key_use
+            .is_none_or(|purpose| purpose == PublicKeyUse::Signature);
+        let verifies = common
+            .key_operations
+            .is_none_or(|ops| ops.contains(&KeyOperations::Verify));
+        let agrees = common
+            .key_algorithm
+            .is_none_or(|named| named == KeyAlgorithm::from(algorithm));
+        (signs && verifies && agrees).then_some(Self {
+            kid: common.key_id,
             algorithm,
             decoding,
         })
@@ -185,8 +145,9 @@ fn number(text: &str) -> Option<Vec<u8>> {
     Some(bytes[from..].to_vec())
 }
 
-fn point(text: &str) -> Option<Vec<u8>> {
-    URL_SAFE_NO_PAD.decode(text).ok()
+/// Whether a text is 32 bytes: a coordinate of P-256, or a key of Ed25519.
+fn is_whole(text: &str) -> bool {
+    URL_SAFE_NO_PAD.decode(text).is_ok_and(|bytes| bytes.len() == 32)
 }
 
 #[cfg(test)]
@@ -250,6 +211,12 @@ mod tests {
             set(&[with(rsa("c"), "n", json!(URL_SAFE_NO_PAD.encode(padded)))]).len(),
             1
         );
+        let with_certificate = with(
+            with(rsa("c"), "x5c", json!(["MIIC"])),
+            "issuer",
+            json!("https://id.example"),
+        );
+        assert_eq!(set(&[with_certificate]).len(), 1);
         let many = json!({"keys": vec![ed("a"); KEYS_MAX + 1]}).to_string();
         for text in ["", "[]", "{}", r#"{"keys":{}}"#, many.as_str()] {
             assert!(KeySet::parse(text.as_bytes()).is_err(), "{text:.20}");
@@ -260,23 +227,23 @@ mod tests {
     fn a_key_is_found_by_name_and_for_its_own_algorithm_only() {
         let keys = set(&[ed("a"), ec("b"), rsa("c"), rsa("d"), ec("both"), ed("both")]);
         let find = |algorithm, kid| keys.find(algorithm, kid);
-        assert!(matches!(find(TokenAlgorithm::EdDsa, Some("a")), Match::Found(_)));
-        assert!(matches!(find(TokenAlgorithm::Rs256, Some("d")), Match::Found(_)));
-        for algorithm in [TokenAlgorithm::Es256, TokenAlgorithm::Rs256, TokenAlgorithm::Hs256] {
+        assert!(matches!(find(Algorithm::EdDSA, Some("a")), Match::Found(_)));
+        assert!(matches!(find(Algorithm::RS256, Some("d")), Match::Found(_)));
+        for algorithm in [Algorithm::ES256, Algorithm::RS256, Algorithm::HS256] {
             assert!(
                 matches!(find(algorithm, Some("a")), Match::OtherAlgorithm),
                 "{algorithm:?}"
             );
         }
-        for algorithm in [TokenAlgorithm::Es256, TokenAlgorithm::EdDsa] {
+        for algorithm in [Algorithm::ES256, Algorithm::EdDSA] {
             assert!(matches!(find(algorithm, Some("both")), Match::Found(key) if key.algorithm == algorithm));
         }
-        assert!(matches!(find(TokenAlgorithm::EdDsa, Some("A")), Match::Unknown));
-        assert!(matches!(find(TokenAlgorithm::EdDsa, Some("")), Match::Unknown));
-        assert!(matches!(find(TokenAlgorithm::Rs256, None), Match::Ambiguous));
-        assert!(matches!(find(TokenAlgorithm::Hs256, None), Match::Unknown));
+        assert!(matches!(find(Algorithm::EdDSA, Some("A")), Match::Unknown));
+        assert!(matches!(find(Algorithm::EdDSA, Some("")), Match::Unknown));
+        assert!(matches!(find(Algorithm::RS256, None), Match::Ambiguous));
+        assert!(matches!(find(Algorithm::HS256, None), Match::Unknown));
         assert!(matches!(
-            set(&[ed("a"), rsa("c")]).find(TokenAlgorithm::Rs256, None),
+            set(&[ed("a"), rsa("c")]).find(Algorithm::RS256, None),
             Match::Found(_)
         ));
     }
