@@ -20,7 +20,7 @@ pub const LABELS: &[(&str, &str, Values)] = &[
         "",
         "component",
         Named(
-            "a part of `/readyz`: `log`, `verifier`, `writer`, `redis`, and `warehouse`, `log`, `accounts`, `jwks` after the service's name and a dot",
+            "a part of `/readyz`: `engines`, `log`, `client keys`, `verifier`, `writer`, `redis`, `analytics.warehouse`, `analytics.progress`, `analytics.accounts`, `publisher.warehouse`, `publisher.accounts`, `publisher.jwks`",
         ),
     ),
     (
