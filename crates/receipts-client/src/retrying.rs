@@ -26,7 +26,7 @@ const PASSING: [StatusCode; 6] = [
 ];
 
 /// Pauses between tries: full jitter between a constant and a doubling bound. Senders that failed
-/// together don't come back together.
+/// together don't come back together. The jitter of the crate backon is added to a full pause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryPauses {
     /// The shortest pause.
