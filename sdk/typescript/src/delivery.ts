@@ -137,8 +137,8 @@ export class Delivery {
     this.#transport.close();
     this.#room.close();
     await within(Promise.allSettled(this.#tasks), CUT_MS);
-    if (!this.#store.spool) await this.#reportLost();
     this.#settlers.settleAll(new ClosedError("the client is closed"));
+    if (!this.#store.spool) await this.#reportLost();
     if (!isDone) {
       const rest = this.#store.spool ? "stay in the spool" : "are lost";
       const count = this.#room.receipts;
