@@ -77,7 +77,7 @@ impl ExportFormat {
     /// End of an export, with the rows of each collection: without it, the export isn't whole.
     ///
     /// # Errors
-    /// As [`Form::page`].
+    /// As [`ExportFormat::page`].
     pub(crate) fn end(self, rows: &BTreeMap<&'static str, u64>, now_s: i64) -> io::Result<Vec<u8>> {
         let end = json!({"end": true, "rows": rows}).to_string();
         Ok(match self {
