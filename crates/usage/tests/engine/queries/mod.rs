@@ -54,25 +54,25 @@ fn receipts(begin: u32, count: u32) -> Vec<Receipt> {
     (begin..begin + count).map(receipt).collect()
 }
 
-/// Asserts that two tables answer each query alike.
+/// Compares the answers of two tables to a query of the news.
+macro_rules! alike {
+    ($one:ident, $other:ident, $filter:ident, $query:ident($($argument:expr),*)) => {
+        let scope = news();
+        let (found, expected) = tokio::join!(
+            $one.$query(&scope, $filter, $($argument),*),
+            $other.$query(&scope, $filter, $($argument),*)
+        );
+        assert_eq!(found.unwrap(), expected.unwrap(), "{} {:?}", stringify!($query), $filter);
+    };
+}
+
+/// Asserts that two tables answer each query without an ID alike.
 async fn assert_alike(one: &Usage, other: &Usage, filter: &Filter) {
-    let scope = news();
-    macro_rules! alike {
-        ($query:ident($($argument:expr),*)) => {
-            let (found, expected) = tokio::join!(
-                one.$query(&scope, filter, $($argument),*),
-                other.$query(&scope, filter, $($argument),*)
-            );
-            assert_eq!(found.unwrap(), expected.unwrap(), "{} {filter:?}", stringify!($query));
-        };
-    }
-    alike!(dashboard(5));
-    alike!(top_content(5));
-    alike!(top_clients(5));
-    alike!(by_model(5));
-    alike!(by_purpose());
-    alike!(content(Uuid::from_u128(1), 5));
-    alike!(client(Uuid::from_u128(1), 5));
+    alike!(one, other, filter, dashboard(5));
+    alike!(one, other, filter, top_content(5));
+    alike!(one, other, filter, top_clients(5));
+    alike!(one, other, filter, by_model(5));
+    alike!(one, other, filter, by_purpose());
     for unit_ms in [HOUR_MS, DAY_MS] {
         let begin_ms = (NOON_MS - 21 * DAY_MS) / DAY_MS * DAY_MS;
         let boundaries: Vec<i64> = (0..22 * DAY_MS / unit_ms)
@@ -82,9 +82,16 @@ async fn assert_alike(one: &Usage, other: &Usage, filter: &Filter) {
             .into_iter()
             .flat_map(|metric| GROUPS.map(|group| (metric, group)))
         {
-            alike!(timeseries(metric, &boundaries, group_by, 3));
+            alike!(one, other, filter, timeseries(metric, &boundaries, group_by, 3));
         }
     }
+}
+
+/// Asserts that two tables answer queries about an entry and a client alike, which also read names
+/// from `receipts`.
+async fn assert_details_alike(one: &Usage, other: &Usage, filter: &Filter) {
+    alike!(one, other, filter, content(Uuid::from_u128(1), 5));
+    alike!(one, other, filter, client(Uuid::from_u128(1), 5));
 }
 
 #[test]
@@ -134,7 +141,8 @@ fn whole_days_are_answered_without_receipts() {
         }
         // A range that cuts a half hour needs the receipts.
         let cut = Filter {
-            to_ms: NOON_MS - 1,
+            // Behind the receipt number 1.
+            to_ms: NOON_MS - 7 * HOUR_MS / 2 + 1,
             ..always()
         };
         let found = counted.dashboard(&news(), &cut, 5).await.unwrap();
@@ -160,7 +168,9 @@ fn compensated_receipts_show_nowhere() {
         compensate(&usage, lost).await;
         for is_merged in [false, true] {
             for to_ms in [i64::MAX, NOON_MS - 3 * DAY_MS, NOON_MS - 3 * DAY_MS + 1] {
-                assert_alike(&usage, &expected, &Filter { to_ms, ..always() }).await;
+                let filter = Filter { to_ms, ..always() };
+                assert_alike(&usage, &expected, &filter).await;
+                assert_details_alike(&usage, &expected, &filter).await;
             }
             if !is_merged {
                 let merge = SqlStatement::new("OPTIMIZE TABLE usage FINAL");
