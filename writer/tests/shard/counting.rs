@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use futures_util::future::BoxFuture;
 use receipt_log::{Commit, CommitError, ConsumeError, LogConsumer, LoggedRecord, PollLimits, Polled};
+use warehouse::ShardProgress;
 use writer::GROUP;
 
 use crate::harness::{World, run};
@@ -109,6 +110,28 @@ fn idle_records_advance_progress_and_add_no_ledger_line() {
         assert!(world.progress().await.version > before);
         assert_eq!(world.number("SELECT count() FROM ledger FINAL").await, 1);
         world.assert_exact(&[&sources[0], &sources[1]]).await;
+    });
+}
+
+#[test]
+fn an_instant_that_has_not_come_is_limited_by_the_append() {
+    run(async {
+        let world = World::new().await;
+        let mut ahead = Source::new(3, 0, 1);
+        // By a verifier whose clock is a day ahead, and then by one whose clock is right.
+        let hour_ago_ms = ahead.complete_through_ms;
+        ahead.complete_through_ms += 86_400_000;
+        world.append(ahead.idle()).await;
+        world.run_until_caught_up().await;
+        let complete = |progress: ShardProgress| progress.partitions[0].complete_through_ms;
+        let stated_ms = complete(world.progress().await);
+        let now_ms = service::instant::now_ms();
+        assert!((hour_ago_ms..=now_ms).contains(&stated_ms), "{stated_ms} at {now_ms}");
+        ahead.complete_through_ms = service::instant::now_ms() - 1_000;
+        world.append(ahead.idle()).await;
+        world.run_until_caught_up().await;
+        let later_ms = complete(world.progress().await);
+        assert!(stated_ms <= later_ms && later_ms <= service::instant::now_ms());
     });
 }
 
