@@ -94,7 +94,7 @@ test: deps ## Everything CI runs
 	scripts/conformance $(CONFORMANCE_CASES) $(TARGET)/debug/receipts
 	RECEIPTS_DEMO_BIN=$(TARGET)/debug/receipts demo/interop.sh
 	RECEIPTS_DEMO_BIN=$(TARGET)/debug/receipts DEMO_EXIT=1 demo/run.sh
-	$(MAKE) page-test
+	$(MAKE) page-browser
 	scripts/docs-check --bin $(TARGET)/debug README.md docs/tutorials/*.md docs/how-to/*.md
 	$(MAKE) --jobs 2 --output-sync=recurse test-clients fuzz
 
@@ -138,6 +138,11 @@ page-check: page-deps ## Lint, types and unit tests of the dashboard page, and w
 .PHONY: page-test
 page-test: page-deps chdb ## The dashboard page in Chromium, against services as the tests built them
 	cargo build --locked --workspace --bin receipts
+	$(MAKE) page-browser
+
+# With the command as it is: cargo builds it for tests with more features than alone.
+.PHONY: page-browser
+page-browser: page-deps chdb
 	cd $(PAGE) && RECEIPTS_DEMO_BIN=$(TARGET)/debug/receipts npm run --silent test:browser
 
 .PHONY: screenshots
