@@ -20,6 +20,7 @@ mod kill;
 mod limits;
 mod live;
 mod migrations;
+mod receipt;
 mod refused;
 mod rejected;
 mod retention;

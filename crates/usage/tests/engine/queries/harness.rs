@@ -5,90 +5,10 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::Int64Type;
 use arrow_array::{Int64Array, RecordBatch};
-use blocks::{AcceptedRow, Rows};
+use blocks::Rows;
 use usage::{NewReceipts, Usage};
-use uuid::Uuid;
 
-/// 2026-11-15T12:00:00Z.
-pub(crate) const NOON_MS: i64 = 1_794_744_000_000;
-
-/// A receipt.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Receipt {
-    pub(crate) publisher: String,
-    pub(crate) timestamp_ms: i64,
-    pub(crate) entry_id: Uuid,
-    pub(crate) payload_hash: [u8; 32],
-    pub(crate) url: String,
-    pub(crate) client_id: Uuid,
-    pub(crate) client_name: String,
-    pub(crate) client_version: String,
-    pub(crate) organization: String,
-    pub(crate) purpose: String,
-    pub(crate) model_id: String,
-    pub(crate) key: [u8; 32],
-    pub(crate) operator: String,
-    pub(crate) publisher_verified: bool,
-    pub(crate) received_at_ms: i64,
-}
-
-impl Receipt {
-    /// A receipt that differs from others by its number only.
-    pub(crate) fn new(number: u128) -> Self {
-        let mut payload_hash = [0xff; 32];
-        payload_hash[..16].copy_from_slice(&number.to_le_bytes());
-        Self {
-            publisher: "news.example".to_owned(),
-            timestamp_ms: NOON_MS,
-            entry_id: Uuid::from_u128(7),
-            payload_hash,
-            url: "https://news.example/7".to_owned(),
-            client_id: Uuid::from_u128(9),
-            client_name: "reader".to_owned(),
-            client_version: "1.0".to_owned(),
-            organization: "Readers".to_owned(),
-            purpose: "training".to_owned(),
-            model_id: String::new(),
-            key: [4; 32],
-            operator: String::new(),
-            publisher_verified: true,
-            received_at_ms: NOON_MS,
-        }
-    }
-
-    /// The receipt's number: the hash covers the ID.
-    pub(crate) fn receipt_id(&self) -> Uuid {
-        Uuid::from_u128(u128::from_le_bytes(self.payload_hash[..16].try_into().unwrap()))
-    }
-
-    fn row(&self, position: u128) -> AcceptedRow<'_> {
-        AcceptedRow {
-            position,
-            publisher: &self.publisher,
-            timestamp_ms: self.timestamp_ms,
-            entry_id: self.entry_id,
-            receipt_id: self.receipt_id(),
-            payload_hash: &self.payload_hash,
-            received_at_ms: self.received_at_ms,
-            url: &self.url,
-            content_hash: &[3; 32],
-            client_id: self.client_id,
-            client_name: &self.client_name,
-            client_version: &self.client_version,
-            organization: &self.organization,
-            key_fingerprint: &self.key,
-            algorithm: "Ed25519",
-            purpose: &self.purpose,
-            model_id: &self.model_id,
-            kind: "receipt",
-            raw: b"{}",
-            origin: "record",
-            operator: &self.operator,
-            publisher_verified: self.publisher_verified,
-            ..AcceptedRow::default()
-        }
-    }
-}
+use super::receipt::Receipt;
 
 /// Receipts as a verifier's batch; the first one has this offset.
 pub(crate) fn batch(receipts: &[Receipt], offset: u64) -> RecordBatch {

@@ -2,12 +2,15 @@
 //! numbers are right is compared over HTTP, by `analytics-api/tests/exact`.
 
 mod harness;
+#[path = "../../../../warehouse/tests/engine/receipt.rs"]
+mod receipt;
 
 use usage::{DashboardStats, GroupBy, Metric, Ranking, Usage};
 use uuid::Uuid;
 use warehouse::{Filter, QueryScope, SqlStatement, WarehouseError};
 
-use self::harness::{NOON_MS, Receipt, batch, compensate, count, insert};
+use self::harness::{batch, compensate, count, insert};
+use self::receipt::{NOON_MS, Receipt};
 use crate::engine::{fresh, run};
 
 const MINUTE_MS: i64 = 60_000;
