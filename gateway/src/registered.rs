@@ -37,9 +37,9 @@ pub(crate) async fn require_registered(call: &Call<'_>, signer: Signer) -> Resul
 /// The problem with a key for what arrived at `arrived_ms`.
 fn refused(key: &ClientKey, status: KeyStatus, arrived_ms: i64) -> Option<Problem> {
     let ClientKey { client_id, fingerprint } = key;
+    status.rejection(arrived_ms)?;
     match status {
         KeyStatus::Registered => None,
-        KeyStatus::RevokedFrom(from_ms) if arrived_ms < from_ms => None,
         KeyStatus::RevokedFrom(from_ms) => {
             let from = rfc3339_ms(from_ms);
             let detail = format!(

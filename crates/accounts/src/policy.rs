@@ -38,13 +38,9 @@ impl Policy {
         if self.entries == EntryPolicy::Required && !found.entry_exists {
             return Some(RejectReason::EntryUnknown);
         }
-        if self.clients == ClientPolicy::Open {
-            return None;
-        }
-        match found.key {
-            KeyStatus::Registered => None,
-            KeyStatus::RevokedFrom(from_ms) => (received_at_ms >= from_ms).then_some(RejectReason::ClientKeyRevoked),
-            KeyStatus::Unregistered => Some(RejectReason::ClientKeyUnknown),
+        match self.clients {
+            ClientPolicy::Open => None,
+            ClientPolicy::Registered => found.key.rejection(received_at_ms),
         }
     }
 }

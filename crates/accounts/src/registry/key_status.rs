@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use receipt::RejectReason;
+
 use super::placeholders;
 use crate::row::RowValues;
 use crate::{Accounts, AccountsError, ClientKey};
@@ -19,6 +21,19 @@ pub enum KeyStatus {
     RevokedFrom(i64),
     /// The registry has no such key.
     Unregistered,
+}
+
+impl KeyStatus {
+    /// Returns why a receipt with the key is rejected where clients must be registered, if it
+    /// arrived at `received_at_ms`, in milliseconds since the Unix epoch; `None` if it counts.
+    #[must_use]
+    pub fn rejection(self, received_at_ms: i64) -> Option<RejectReason> {
+        match self {
+            Self::Registered => None,
+            Self::RevokedFrom(from_ms) => (received_at_ms >= from_ms).then_some(RejectReason::ClientKeyRevoked),
+            Self::Unregistered => Some(RejectReason::ClientKeyUnknown),
+        }
+    }
 }
 
 impl Accounts {
