@@ -83,7 +83,7 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used)]
     use std::path::{Path, PathBuf};
 
-    use receipt::{BATCH_SCHEMA, RECEIPT_SCHEMA};
+    use receipt::{BATCH_SCHEMA, RECEIPT_SCHEMA, RejectReason};
     use serde_json::Value;
     use service::problem_page::markdown;
 
@@ -212,6 +212,23 @@ mod tests {
             written == expected,
             "gateway/openapi.json isn't what the code says: run with UPDATE_EXPECT=1"
         );
+    }
+
+    #[test]
+    fn every_reason_of_the_webhook_has_a_page() {
+        let pages = problems::all();
+        for reason in RejectReason::ALL {
+            // The webhook judges with the policy on entries alone, and without a warehouse.
+            let is_foreign = match reason {
+                RejectReason::EntryUnknown => false,
+                RejectReason::RefusedByWarehouse => true,
+                _ => reason.is_of_policy(),
+            };
+            assert!(
+                is_foreign || pages.iter().any(|page| page.code == reason.as_str()),
+                "{reason}"
+            );
+        }
     }
 
     #[test]
