@@ -1,6 +1,7 @@
 //! The deployment's present policy, as the account store is now: which receipts it rejects.
 
 use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
 use std::sync::Arc;
 
 use accounts::{
@@ -64,25 +65,21 @@ impl PresentPolicy {
     }
 
     async fn find(&self, payloads: &[&Payload]) -> Result<Found, AccountsError> {
-        let signers: HashSet<Fingerprint> = payloads.iter().map(|payload| payload.client_key.fingerprint).collect();
-        let signers: Vec<Fingerprint> = signers.into_iter().collect();
+        let signers = distinct(payloads, |payload| payload.client_key.fingerprint);
         let periods = self.accounts.operator_periods(&signers).await?;
-        let clients: HashSet<Uuid> = payloads.iter().map(|payload| payload.client_key.client_id).collect();
-        let clients: Vec<Uuid> = clients.into_iter().collect();
+        let clients = distinct(payloads, |payload| payload.client_key.client_id);
         let mut found = Found {
             operators: signers.into_iter().zip(periods).collect(),
             claimed: self.accounts.claimed_clients(&clients).await?,
             ..Found::default()
         };
         if self.policy.clients == ClientPolicy::Registered {
-            let keys: HashSet<ClientKey> = payloads.iter().map(|payload| payload.client_key).collect();
-            let keys: Vec<ClientKey> = keys.into_iter().collect();
+            let keys = distinct(payloads, |payload| payload.client_key);
             let statuses = self.accounts.client_key_statuses(&keys).await?;
             found.keys = keys.into_iter().zip(statuses).collect();
         }
         if self.policy.entries == EntryPolicy::Required {
-            let entries: HashSet<Uuid> = payloads.iter().map(|payload| payload.entry_id).collect();
-            let entries: Vec<Uuid> = entries.into_iter().collect();
+            let entries = distinct(payloads, |payload| payload.entry_id);
             found.entries = self.accounts.existing_entries(&entries).await?.into_keys().collect();
         }
         Ok(found)
@@ -100,4 +97,10 @@ impl PresentPolicy {
         };
         self.policy.rejection(&findings, received_at_ms)
     }
+}
+
+/// The distinct values of a part of these payloads.
+fn distinct<T: Eq + Hash>(payloads: &[&Payload], part: impl Fn(&Payload) -> T) -> Vec<T> {
+    let parts: HashSet<T> = payloads.iter().map(|payload| part(payload)).collect();
+    parts.into_iter().collect()
 }
