@@ -19,7 +19,7 @@ pub(crate) struct PublisherState {
     pub(crate) exports: Places,
     /// Bodies of bulk lookups that are being read.
     pub(crate) lookup_bodies: FairSemaphore,
-    /// Told when there is something to erase.
+    /// Notified when there is something to erase.
     pub(crate) erasures_wanted: Arc<Notify>,
     /// Looks at domains.
     pub(crate) looker: Looker,

@@ -150,7 +150,7 @@ impl Usage {
         let call = SqlStatement::new(
             "SELECT publisher, toString(grain) AS grain, sum(receipts) AS receipts
              FROM usage WHERE time >= {day:UInt32} AND time < {end:UInt32}
-             GROUP BY publisher, grain ORDER BY publisher, grain",
+             GROUP BY publisher, grain",
         );
         self.warehouse.rows("usage_check_sums", bind_day(call, day)).await
     }

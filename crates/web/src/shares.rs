@@ -53,10 +53,10 @@ pub enum FairSemaphoreFull {
     All,
 }
 
-/// A place until it is dropped.
+/// Permit for one place, which it gives back when it is dropped.
 #[derive(Debug)]
 pub struct FairPermit<'a> {
-    commons: &'a FairSemaphore,
+    semaphore: &'a FairSemaphore,
     account_id: String,
 }
 
@@ -86,7 +86,7 @@ impl FairSemaphore {
         }
         *own += 1;
         Ok(FairPermit {
-            commons: self,
+            semaphore: self,
             account_id: account_id.to_owned(),
         })
     }
@@ -94,7 +94,7 @@ impl FairSemaphore {
 
 impl Drop for FairPermit<'_> {
     fn drop(&mut self) {
-        let mut taken = self.commons.taken.lock();
+        let mut taken = self.semaphore.taken.lock();
         if let Some(own) = taken.get_mut(&self.account_id) {
             *own -= 1;
             if *own == 0 {
@@ -123,11 +123,11 @@ mod tests {
 
     #[test]
     fn accounts_take_as_many_as_they_leave_free() {
-        let commons = FairSemaphore::new(12);
-        let most = |account: &str| std::iter::from_fn(|| commons.take(account).ok()).collect::<Vec<_>>();
+        let semaphore = FairSemaphore::new(12);
+        let most = |account: &str| std::iter::from_fn(|| semaphore.take(account).ok()).collect::<Vec<_>>();
         let first = most("acc_a");
         assert_eq!(
-            (first.len(), commons.take("acc_a").unwrap_err()),
+            (first.len(), semaphore.take("acc_a").unwrap_err()),
             (6, FairSemaphoreFull::Account)
         );
         let second = most("acc_b");
@@ -135,9 +135,9 @@ mod tests {
         drop(first);
         let (second_more, first) = (most("acc_b"), most("acc_a"));
         assert_eq!((second_more.len(), first.len()), (3, 3));
-        let others = ["c", "d", "e"].map(|account| commons.take(account).unwrap());
-        assert_eq!(commons.take("f").unwrap_err(), FairSemaphoreFull::All);
+        let others = ["c", "d", "e"].map(|account| semaphore.take(account).unwrap());
+        assert_eq!(semaphore.take("f").unwrap_err(), FairSemaphoreFull::All);
         drop((first, second, second_more, others));
-        assert!(commons.taken.lock().is_empty());
+        assert!(semaphore.taken.lock().is_empty());
     }
 }
