@@ -3,7 +3,7 @@
 //!
 //! To add one: record it with the `metrics` crate under `receipts_<area>_<what>_<unit|total>`, add
 //! its row here and its labels' values in [`labels`], and write the document again:
-//! `UPDATE_EXPECT=1 cargo test -p service --test metrics_document`.
+//! `UPDATE_EXPECT=1 cargo test -p service --test documents`.
 
 pub mod labels;
 

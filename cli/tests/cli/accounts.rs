@@ -1,0 +1,145 @@
+//! `receipts accounts`: accounts are found and shown, and a tier is in force while the services
+//! run.
+
+use std::path::Path;
+
+use crate::command::Ran;
+use crate::running::{Up, get, on, until};
+use serde_json::{Value, json};
+
+/// Makes a further key for the account of a domain.
+fn create_further(data: &Path, domain: &str, more: &[&str]) -> Ran {
+    let shown = on(data, &["accounts", "show", domain, "--json"]).expect(0).json();
+    let account = shown["accountId"].as_str().unwrap();
+    let create = ["keys", "create", "--domain", domain, "--account", account];
+    on(data, &[&create, more].concat())
+}
+
+#[test]
+fn accounts_are_listed_and_shown_by_id_and_by_domain() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    for args in [
+        &["--domain", "news.example", "--domain", "blog.example"][..],
+        &["--domain", "other.example"],
+    ] {
+        on(&data, &[&["keys", "create"], args].concat()).expect(0);
+    }
+    create_further(&data, "news.example", &["--scope", "read,write"]).expect(0);
+    let listed = on(&data, &["accounts", "list", "--json"]).expect(0).json();
+    let shown: Vec<Value> = listed.as_array().unwrap().clone();
+    let names: Vec<&Value> = shown.iter().map(|account| &account["name"]).collect();
+    assert_eq!(names, ["other.example", "blog.example"]);
+    assert_eq!(
+        (&shown[1]["tier"], &shown[1]["activeKeys"], &shown[1]["verifiedDomains"]),
+        (&json!("free"), &json!(2), &json!(2))
+    );
+    let id = shown[1]["accountId"].as_str().unwrap();
+    let text = on(&data, &["accounts", "list"]).expect(0).stdout;
+    assert!(text.contains(id) && text.contains("other.example"), "{text}");
+    for account in [id, "news.example", "NEWS.example"] {
+        let one = on(&data, &["accounts", "show", account, "--json"]).expect(0).json();
+        assert_eq!(one["accountId"], id);
+        let domains: Vec<&Value> = one["domains"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| &one["domain"])
+            .collect();
+        assert_eq!(domains, ["blog.example", "news.example"]);
+    }
+    let text = on(&data, &["accounts", "show", id]).expect(0).stdout;
+    assert!(
+        text.contains("tier     free") && text.contains("keys     2 active") && text.contains("news.example local"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_tier_is_set_for_the_account_and_what_cant_be_found_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    on(&data, &["keys", "create", "--domain", "news.example"]).expect(0);
+    let set = |account: &str, tier: &str| on(&data, &["accounts", "set-tier", account, tier, "--json"]);
+    assert_eq!(set("news.example", "pro").expect(0).json()["tier"], "pro");
+    // Setting it again is no mistake.
+    assert_eq!(set("news.example", "pro").expect(0).json()["tier"], "pro");
+    let again = on(&data, &["accounts", "set-tier", "news.example", "pro"]).expect(0);
+    assert!(again.stdout.contains("had tier pro before"), "{}", again.stdout);
+    let made = create_further(&data, "news.example", &["--json"]).expect(0);
+    assert_eq!(made.json()["tier"], "pro", "a new key leaves the tier as it is");
+    for (account, tier, why) in [
+        ("nobody.example", "pro", "there is no account nobody.example"),
+        ("acc_none", "pro", "there is no account acc_none"),
+        ("\u{1b}[2J", "pro", "there is no account \\u{1b}[2J"),
+        ("news.example", "gold", "`gold` is no tier: free, pro or enterprise"),
+    ] {
+        let refused = set(account, tier).expect(2);
+        assert!(refused.stderr.contains(why), "{account} {tier}: {}", refused.stderr);
+        assert!(!refused.stderr.contains('\u{1b}'), "{:?}", refused.stderr);
+    }
+    on(&data, &["accounts", "show", "nobody.example"]).expect(2);
+    // `keys create --tier` is the same for the account.
+    let made = create_further(&data, "news.example", &["--tier", "enterprise", "--json"]).expect(0);
+    assert_eq!(made.json()["tier"], "enterprise");
+    assert_eq!(
+        on(&data, &["accounts", "show", "news.example", "--json"])
+            .expect(0)
+            .json()["tier"],
+        "enterprise"
+    );
+}
+
+#[test]
+fn a_tier_limits_the_number_of_keys() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    on(&data, &["keys", "create", "--domain", "news.example"]).expect(0);
+    let create = || create_further(&data, "news.example", &[]);
+    for _ in 1..5 {
+        create().expect(0);
+    }
+    let refused = create().expect(2);
+    assert!(
+        refused
+            .stderr
+            .contains("the tier free allows an account 5 active API keys"),
+        "{}",
+        refused.stderr
+    );
+    on(&data, &["accounts", "set-tier", "news.example", "pro"]).expect(0);
+    create().expect(0);
+}
+
+/// A day's requests of an account, whatever key it uses, until its tier changes.
+#[test]
+fn running_services_count_by_account_and_take_over_a_new_tier() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let create = |domain: &str| {
+        let made = on(&data, &["keys", "create", "--domain", domain, "--json"]);
+        made.expect(0).json()["apiKey"].as_str().unwrap().to_owned()
+    };
+    let (first, rival) = (create("news.example"), create("rival.example"));
+    let up = Up::start_set(&data, &[("RECEIPTS_QUOTAS_FREE_PER_DAY", "3")]);
+    let entries = |key: &str| get(&up.url("publisher"), "/api/v1/publisher/entries", key).0;
+    until("the publisher API", || {
+        get(&up.url("publisher"), "/readyz", "").0 == 200
+    });
+    assert_eq!((entries(&first), entries(&first)), (200, 200));
+    let further = || {
+        let made = create_further(&data, "news.example", &["--json"]);
+        made.expect(0).json()["apiKey"].as_str().unwrap().to_owned()
+    };
+    let second = further();
+    // Both APIs count together.
+    let totals = get(&up.url("analytics"), "/api/v1/analytics/dashboard", &second).0;
+    assert_eq!((totals, entries(&second), entries(&first)), (200, 429, 429));
+    // A new key brings no new quota.
+    assert_eq!(entries(&further()), 429);
+    assert_eq!(entries(&rival), 200);
+    on(&data, &["accounts", "set-tier", "news.example", "pro"]).expect(0);
+    for key in [&first, &second] {
+        until("the new tier", || entries(key) == 200);
+    }
+}

@@ -1,0 +1,239 @@
+//! Floods from addresses of strangers, against a real `receipts up`: batches whose signature is
+//! garbage, and well-signed batches full of garbage that compress to almost nothing. Another
+//! publisher's sender isn't slowed by an answer of 429, every receipt has an outcome, and the disk
+//! holds less than what was sent.
+//!
+//! `RECEIPTS_FLOOD_S` makes the flood last so many seconds. The test prints the freshness of the
+//! other publisher's numbers, and asserts no time.
+
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::running::{Up, execute, get, on, post, until};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use receipt::{Algorithm, Limits, SigningKey, sign_batch, sign_receipt};
+use serde_json::{Value, json};
+
+/// Receipts of one batch of the second flood; a round has 140,000.
+const RECEIPTS_PER_BATCH: usize = 1_000;
+const BATCHES: usize = 140;
+/// Garbage in one round, in small batches.
+const GARBAGE_BYTES: usize = 990_000;
+
+/// Answers of one flood.
+#[derive(Debug, Default)]
+struct Flood {
+    acknowledged: usize,
+    refused: usize,
+    limited: usize,
+    bytes: usize,
+}
+
+/// Sends a request that a trusted proxy has from the address `from`.
+fn post_from(gateway: &str, path: &str, from: &str, headers: &str, body: &[u8]) -> u16 {
+    let headers = format!("Content-Type: application/json\r\nX-Forwarded-For: {from}\r\n{headers}");
+    post(gateway, path, &headers, body).0
+}
+
+impl Flood {
+    fn send(&mut self, gateway: &str, from: &str, headers: &str, body: &[u8]) {
+        self.bytes += body.len();
+        match post_from(gateway, "/api/v1/receipts/batch", from, headers, body) {
+            202 => self.acknowledged += 1,
+            401 => self.refused += 1,
+            429 => self.limited += 1,
+            other => panic!("a flood was answered {other}"),
+        }
+    }
+}
+
+fn bytes(value: &Value) -> Vec<u8> {
+    serde_json::to_vec(value).unwrap()
+}
+
+/// A batch with a valid signature, whose receipts were changed after they were signed.
+fn tampered(key: &SigningKey, publisher: &str, number: usize) -> Vec<u8> {
+    let mut one = crate::command::receipt(key.public_key_pem());
+    one["content"]["publisher"] = json!(publisher);
+    one["content"]["url"] = json!(format!("https://{publisher}/lead"));
+    let signed = sign_receipt(&bytes(&one), key, &Limits::default()).unwrap();
+    let mut one: Value = serde_json::from_slice(&signed).unwrap();
+    one["usage"]["context"] = "changed".into();
+    let receipts = vec![one; RECEIPTS_PER_BATCH];
+    let batch = json!({"version": "1.0.0", "batchId": format!("b-{number}"), "receipts": receipts});
+    sign_batch(&bytes(&batch), key, &Limits::default()).unwrap()
+}
+
+fn compressed(body: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(body).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// Bytes that are written in the segments of the logs, and of the tables' present parts.
+fn stored(data: &Path) -> (u64, u64) {
+    let mut log = 0;
+    for file in ["log", "verdicts"]
+        .iter()
+        .flat_map(|log| std::fs::read_dir(data.join(log)).unwrap())
+    {
+        let path = file.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "segment") {
+            log += written(&path);
+        }
+    }
+    let tables = execute(
+        data,
+        "SELECT sum(bytes_on_disk) FROM system.parts WHERE active AND database = 'receipts' FORMAT TSV",
+    );
+    (log, tables.trim().parse().unwrap())
+}
+
+/// Bytes of a segment before the zeros that it was allocated with, in whole blocks.
+fn written(segment: &Path) -> u64 {
+    let mut file = std::fs::File::open(segment).unwrap();
+    let (mut block, mut bytes) = ([0; 4_096], 0);
+    while file.read_exact(&mut block).is_ok() && block != [0; 4_096] {
+        bytes += block.len() as u64;
+    }
+    bytes
+}
+
+/// A publisher's total.
+fn total(up: &Up, api_key: &str) -> u64 {
+    let (status, answer) = get(&up.url("analytics"), "/api/v1/analytics/dashboard", api_key);
+    assert_eq!(status, 200, "{answer}");
+    answer["totalReceipts"].as_u64().unwrap()
+}
+
+fn rejected(up: &Up, api_key: &str) -> u64 {
+    let (status, answer) = get(&up.url("analytics"), "/api/v1/analytics/refusals", api_key);
+    assert_eq!(status, 200, "{answer}");
+    answer["totalRefused"].as_u64().unwrap_or_else(|| panic!("{answer}"))
+}
+
+/// Sends receipts of `honest.example`, one after the other, until `stop` is set. Returns the time
+/// of each from its acknowledgement until the total had it.
+fn be_honest(up: &Up, api_key: &str, stop: &AtomicBool) -> Vec<Duration> {
+    let key = SigningKey::generate(Algorithm::Ed25519).unwrap();
+    let gateway = up.url("gateway");
+    let mut delays = Vec::new();
+    while !stop.load(Ordering::Relaxed) {
+        let mut one = crate::command::receipt(key.public_key_pem());
+        one["content"]["publisher"] = "honest.example".into();
+        one["content"]["url"] = "https://honest.example/lead".into();
+        let body = sign_receipt(&bytes(&one), &key, &Limits::default()).unwrap();
+        let signature = STANDARD.encode(key.sign(&body).unwrap());
+        let header = format!("X-Service-Signature: {signature}\r\n");
+        let status = post_from(&gateway, "/api/v1/receipts", "198.51.100.7", &header, &body);
+        assert_eq!(status, 202, "an honest sender");
+        let acknowledged = Instant::now();
+        let wanted = delays.len() as u64 + 1;
+        until("an honest receipt", || total(up, api_key) >= wanted);
+        delays.push(acknowledged.elapsed());
+    }
+    delays
+}
+
+/// A small batch whose content was changed after it was signed.
+fn garbage(key: &SigningKey) -> Vec<u8> {
+    let one = crate::command::receipt(key.public_key_pem());
+    let one = sign_receipt(&bytes(&one), key, &Limits::default()).unwrap();
+    let one: Value = serde_json::from_slice(&one).unwrap();
+    let batch = json!({"version": "1.0.0", "batchId": "b", "receipts": [one, one]});
+    let signed = sign_batch(&bytes(&batch), key, &Limits::default()).unwrap();
+    String::from_utf8(signed)
+        .unwrap()
+        .replace(r#""batchId":"b""#, r#""batchId":"c""#)
+        .into_bytes()
+}
+
+/// Both floods, at least once.
+fn flood(up: &Up) -> (Flood, Flood) {
+    let gateway = up.url("gateway");
+    let key = SigningKey::generate(Algorithm::Ed25519).unwrap();
+    let seconds = std::env::var("RECEIPTS_FLOOD_S").map_or(0, |text| text.parse().unwrap());
+    let end = Instant::now() + Duration::from_secs(seconds);
+    let small = garbage(&key);
+    let big: Vec<_> = (0..BATCHES)
+        .map(|number| compressed(&tampered(&key, "target.example", number)))
+        .collect();
+    let (mut garbage, mut signed) = (Flood::default(), Flood::default());
+    loop {
+        for _ in 0..GARBAGE_BYTES / small.len() {
+            garbage.send(&gateway, "203.0.113.8", "", &small);
+        }
+        for body in &big {
+            signed.send(&gateway, "203.0.113.9", "Content-Encoding: gzip\r\n", body);
+        }
+        if Instant::now() >= end {
+            return (garbage, signed);
+        }
+    }
+}
+
+#[test]
+fn a_flood_costs_others_nothing_and_stores_less_than_it_sends() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let create = |domain: &str| {
+        let args = ["keys", "create", "--domain", domain, "--json", "--tier", "enterprise"];
+        let created = on(&data, &args).expect(0).json();
+        created["apiKey"].as_str().unwrap().to_owned()
+    };
+    let (honest_key, target_key) = (create("honest.example"), create("target.example"));
+    let config = dir.path().join("receipts.toml");
+    std::fs::write(&config, "[gateway]\ntrusted_proxies = [\"127.0.0.1\"]\n").unwrap();
+    let up = Up::start_with(&data, &["--config", config.to_str().unwrap()], Stdio::null());
+    until("readiness", || {
+        ["gateway", "analytics"]
+            .iter()
+            .all(|name| get(&up.url(name), "/readyz", "").0 == 200)
+    });
+
+    let before = stored(&data);
+    let stop = AtomicBool::new(false);
+    let ((garbage, signed), delays) = std::thread::scope(|scope| {
+        let honest = scope.spawn(|| be_honest(&up, &honest_key, &stop));
+        let sent = flood(&up);
+        stop.store(true, Ordering::Relaxed);
+        (sent, honest.join().unwrap())
+    });
+    // Nothing of a batch that wasn't signed by its key is acknowledged.
+    assert_eq!(garbage.acknowledged, 0);
+    assert!(garbage.refused > 0 && signed.acknowledged > 0 && signed.refused == 0);
+    // Each receipt of an acknowledged batch has an outcome.
+    let expected = (signed.acknowledged * RECEIPTS_PER_BATCH) as u64;
+    until("the verdicts", || rejected(&up, &target_key) >= expected);
+    assert_eq!(rejected(&up, &target_key), expected);
+    assert_eq!(total(&up, &target_key), 0);
+    assert_eq!(total(&up, &honest_key), delays.len() as u64);
+
+    let after = stored(&data);
+    let sent = (garbage.bytes + signed.bytes) as u64;
+    let (log, tables) = (after.0 - before.0, after.1 - before.1);
+    println!("garbage: {garbage:?}");
+    println!("signed:  {signed:?}");
+    println!("sent {sent} bytes; the log grew by {log}, the tables by {tables}");
+    let mut delays = delays;
+    delays.sort();
+    let at = |share: usize| delays[(delays.len() * share / 100).min(delays.len() - 1)];
+    println!(
+        "freshness of {} honest receipts: p50 {:?}, p99 {:?}",
+        delays.len(),
+        at(50),
+        at(99)
+    );
+    assert!(
+        log + tables < sent,
+        "{log} + {tables} bytes are stored, {sent} were sent"
+    );
+    assert_eq!(up.stop(), 0);
+    on(&data, &["audit"]).expect(0);
+}

@@ -1,0 +1,134 @@
+//! Log of `receipts up` at its most talkative: nothing that is anybody's secret,
+//! whatever is sent to it; and each line an object with the fields that docs/logs.md names for all.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::Stdio;
+
+use crate::command::{key, ndjson, receipt, receipts, sign};
+use crate::running::{Up, get, on, until};
+use serde_json::{Value, json};
+
+/// Sends a request with a body, and returns its status.
+fn post(url: &str, path: &str, headers: &str, body: &str) -> u16 {
+    let host = url.strip_prefix("http://").unwrap();
+    let mut stream = TcpStream::connect(host).unwrap();
+    let length = body.len();
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {length}\r\nConnection: close\r\n{headers}\r\n"
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    stream.write_all(body.as_bytes()).unwrap();
+    let mut answer = String::new();
+    let _ = stream.read_to_string(&mut answer);
+    answer.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+#[test]
+fn no_secret_and_no_receipt_gets_into_a_line_at_any_level() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let made = on(&data, &["keys", "create", "--domain", "news.example", "--json"])
+        .expect(0)
+        .json();
+    let api_key = made["apiKey"].as_str().unwrap().to_owned();
+    let log = dir.path().join("log");
+    let password = "correct-horse-battery-staple";
+    let up = Up::start_told(
+        &data,
+        &[
+            ("RECEIPTS_TELEMETRY_LOG_LEVEL", "trace"),
+            ("RECEIPTS_TELEMETRY_LOG_FORMAT", "json"),
+            ("RECEIPTS_SMTP_PASSWORD", password),
+            ("RECEIPTS_SMTP_USER", "receipts"),
+            ("RECEIPTS_SMTP_HOST", "127.0.0.1"),
+            ("RECEIPTS_SMTP_FROM", "noreply@news.example"),
+        ],
+        Stdio::from(File::create(&log).unwrap()),
+    );
+    let (gateway, analytics, publisher) = (up.url("gateway"), up.url("analytics"), up.url("publisher"));
+    let jwt = on(&data, &["dev-token"]).expect(0).stdout.trim().to_owned();
+
+    // Good, tampered and batched receipts, with a mark in their bodies.
+    let mark = "MARK-of-a-receipts-body";
+    let (key_path, public) = key(dir.path(), "Ed25519");
+    let mut unsigned = [(); 20].map(|()| receipt(&public));
+    for one in &mut unsigned {
+        one["usage"]["context"] = json!(mark);
+    }
+    let mut signed = sign(&key_path, &unsigned);
+    signed[3]["usage"]["datasetId"] = json!("changed");
+    let send = ["send", "--url", &gateway, "--key", key_path.to_str().unwrap(), "--json"];
+    receipts(&send, ndjson(&signed).as_bytes()).expect(0);
+    receipts(&[&send[..], &["--batch", "5"]].concat(), ndjson(&signed).as_bytes()).expect(0);
+    // What isn't one, and signatures that aren't.
+    let signature = "U0lHTkFUVVJFLW9mLWEtcmVxdWVzdA==";
+    let headers = format!("Content-Type: application/json\r\nX-Service-Signature: {signature}\r\n");
+    for body in [
+        format!("{{\"{mark}\": 1}}"),
+        format!("{mark} isn't JSON"),
+        signed[0].to_string(),
+    ] {
+        assert!(post(&gateway, "/api/v1/receipts", &headers, &body) >= 400);
+        assert!(post(&gateway, "/api/v1/receipts/batch", &headers, &body) >= 400);
+    }
+    // Keys and tokens: good, cut short, of nobody.
+    let wrong_key = format!("{}x", &api_key[..api_key.len() - 1]);
+    let wrong_jwt = format!("{}AAAA", &jwt[..jwt.len() - 4]);
+    until("the numbers", || {
+        get(&analytics, "/api/v1/analytics/dashboard", &api_key).1["totalReceipts"].as_u64() >= Some(19)
+    });
+    for bearer in [&api_key, &wrong_key, &jwt, &wrong_jwt] {
+        for (url, path) in [
+            (&analytics, "/api/v1/analytics/dashboard"),
+            (&analytics, "/api/v1/analytics/refusals"),
+            (&publisher, "/api/v1/user"),
+            (&publisher, "/api/v1/publisher/domains"),
+            (&gateway, "/readyz"),
+        ] {
+            get(url, path, bearer);
+        }
+    }
+    let created = post(
+        &publisher,
+        "/api/v1/publisher/keys",
+        &format!("Content-Type: application/json\r\nAuthorization: Bearer {jwt}\r\n"),
+        &json!({"name": mark}).to_string(),
+    );
+    assert!(created > 0);
+    assert_eq!(up.stop(), 0);
+
+    let lines = std::fs::read_to_string(&log).unwrap();
+    let levels = ["TRACE", "DEBUG", "INFO"];
+    for level in levels {
+        assert!(lines.contains(&format!("\"level\":\"{level}\"")), "nothing at {level}");
+    }
+    let secret_of = |bearer: &str| bearer[bearer.len() - 12..].to_owned();
+    let private = std::fs::read_to_string(&key_path).unwrap();
+    let pem = |text: &str| text.lines().nth(1).unwrap()[..32].to_owned();
+    let receipt_signature = signed[0]["signature"].as_str().unwrap()[..32].to_owned();
+    for (what, secret) in [
+        ("an API key", secret_of(&api_key)),
+        ("a wrong API key", secret_of(&wrong_key)),
+        ("a JWT", secret_of(&jwt)),
+        ("a wrong JWT", secret_of(&wrong_jwt)),
+        ("a JWT's claims", jwt.split('.').nth(1).unwrap().to_owned()),
+        ("a receipt's body", mark.to_owned()),
+        ("a public key's PEM", pem(&public)),
+        ("a private key's PEM", pem(&private)),
+        ("a receipt's signature", receipt_signature),
+        ("a request's signature", signature.to_owned()),
+        ("a password", password.to_owned()),
+    ] {
+        if let Some(line) = lines.lines().find(|line| line.contains(&secret)) {
+            panic!("{what} stands in the log: {line}");
+        }
+    }
+    for line in lines.lines() {
+        let line: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        for field in ["timestamp", "level", "target"] {
+            assert!(line[field].is_string(), "{line}");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! `receipts up` without addresses for its services: all of them on the gateway's.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use crate::command::{key, ndjson, receipt, receipts, sign};
+use crate::running::{Up, get, on, post, until};
+use serde_json::{Value, json};
+
+/// Head and body of the answer to a browser.
+fn browse(url: &str, path: &str) -> (String, String) {
+    let host = url.strip_prefix("http://").unwrap();
+    let mut stream = TcpStream::connect(host).unwrap();
+    let head = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nAccept: text/html\r\nConnection: close\r\n\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    (head.to_ascii_lowercase(), body.to_owned())
+}
+
+fn status(head: &str) -> u16 {
+    head.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+/// Every value of `links`, whatever list it is in.
+fn links(of: &Value) -> Vec<String> {
+    match of {
+        Value::String(link) => vec![link.clone()],
+        Value::Object(lists) => lists.values().flat_map(links).collect(),
+        _ => Vec::new(),
+    }
+}
+
+#[test]
+fn one_address_serves_receipts_numbers_keys_and_pages() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let made = on(&data, &["keys", "create", "--domain", "news.example", "--json"])
+        .expect(0)
+        .json();
+    let api_key = made["apiKey"].as_str().unwrap();
+    let up = Up::start_at_one_address(&data);
+    let url = up.url("gateway");
+    assert_eq!((up.url("analytics"), up.url("publisher")), (url.clone(), url.clone()));
+    assert_ne!(up.url("metrics"), url);
+
+    // The gateway's addresses, also those below which the analytics API has others.
+    let (key_path, public) = key(dir.path(), "Ed25519");
+    let signed = sign(&key_path, &[(); 3].map(|()| receipt(&public)));
+    let send = ["send", "--url", &url, "--key", key_path.to_str().unwrap(), "--json"];
+    let sent = receipts(&send, ndjson(&signed).as_bytes()).expect(0).json();
+    assert_eq!(sent["accepted"]["receipts"], 3);
+    assert_eq!(get(&url, "/api/v1/receipts/batch", api_key).0, 405);
+    // Without a signature.
+    assert_eq!(post(&url, "/api/v1/receipts", "", b"{}").0, 401);
+    assert_eq!(get(&url, "/.well-known/receipts-keys.json", "").0, 200);
+
+    // The analytics API's.
+    until("the receipts", || {
+        get(&url, "/api/v1/analytics/dashboard", api_key).1["totalReceipts"] == json!(3)
+    });
+    let id = signed[0]["receiptId"].as_str().unwrap();
+    let found = get(&url, &format!("/api/v1/receipts/{id}"), api_key);
+    assert_eq!((found.0, &found.1["status"]), (200, &json!("verified")));
+    // The publisher API's.
+    assert_eq!(get(&url, "/api/v1/publisher/entries", api_key).0, 200);
+    assert_eq!(get(&url, "/api/v1/publisher/entries", "rcpt_nonsense").0, 401);
+    // Nobody's.
+    let nothing = get(&url, "/api/v1/nothing", api_key);
+    assert_eq!((nothing.0, &nothing.1["code"]), (404, &json!("not_found")));
+
+    for service in ["analytics", "publisher"] {
+        let document = get(&url, &format!("/openapi/{service}.json"), "").1;
+        assert_eq!(document["openapi"], "3.1.0", "{service}");
+        let (head, page) = browse(&url, &format!("/docs/{service}/"));
+        assert!(status(&head) == 200 && page.contains("swagger-ui"), "{service}: {head}");
+    }
+    let (head, page) = browse(&url, "/");
+    assert!(
+        status(&head) == 200 && head.contains("content-type: text/html"),
+        "{head}"
+    );
+    let policy = "content-security-policy: default-src 'none'; style-src 'sha256-";
+    assert!(head.contains(policy) && !page.contains("<script"), "{head}");
+    let told = get(&url, "/", "").1;
+    let named = links(&told);
+    assert!(named.len() > 5, "{told}");
+    for path in named.iter().filter(|link| link.starts_with('/')) {
+        let (head, _) = browse(&url, path);
+        assert!(status(&head) < 400, "{path}: {head}");
+    }
+    for link in ["/dashboard", "/docs", "/healthz", "/readyz"] {
+        assert!(page.contains(&format!("href=\"{link}\"")), "{link}: {page}");
+    }
+    assert!(
+        page.contains(&format!("href=\"{}/metrics\"", up.url("metrics"))),
+        "{page}"
+    );
+    let (_, docs) = browse(&url, "/docs");
+    for service in ["/docs/gateway", "/docs/analytics/", "/docs/publisher/"] {
+        assert!(docs.contains(&format!("href=\"{service}\"")), "{service}: {docs}");
+    }
+    assert_eq!(up.stop(), 0);
+}
+
+#[test]
+fn a_live_stream_does_not_hold_up_the_drain_of_the_one_address() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let made = on(&data, &["keys", "create", "--domain", "news.example", "--json"])
+        .expect(0)
+        .json();
+    let api_key = made["apiKey"].as_str().unwrap();
+    let up = Up::start_at_one_address(&data);
+    let url = up.url("gateway");
+    let host = url.strip_prefix("http://").unwrap();
+    let mut stream = TcpStream::connect(host).unwrap();
+    let head =
+        format!("GET /api/v1/analytics/live HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {api_key}\r\n\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut answer = [0; 15];
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 200 OK");
+    assert_eq!(up.stop(), 0);
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).unwrap();
+    assert!(
+        rest.ends_with(b"0\r\n\r\n"),
+        "the stream was cut at the end of the drain"
+    );
+}

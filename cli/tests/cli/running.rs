@@ -1,0 +1,219 @@
+//! `receipts up` as a child process, and what a test asks of it and of its data directory.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::command::{Ran, command, receipts};
+
+/// Longer than any start or drain takes: reaching it is a failure.
+const WAIT_MAX: Duration = Duration::from_secs(120);
+
+pub(crate) struct Up {
+    child: Child,
+    addresses: Value,
+}
+
+impl Up {
+    pub(crate) fn start_unready(data: &Path) -> Self {
+        Self::start_with(data, &[], Stdio::null())
+    }
+
+    pub(crate) fn start_with(data: &Path, args: &[&str], stdout: Stdio) -> Self {
+        Self::spawn(data, args, &[], stdout, Stdio::null())
+    }
+
+    /// A port for each service.
+    fn spawn(data: &Path, args: &[&str], variables: &[(&str, &str)], stdout: Stdio, stderr: Stdio) -> Self {
+        // A free port each, unless the test chooses one.
+        let own: Vec<&str> = ["--analytics-listen", "--publisher-listen"]
+            .iter()
+            .filter(|option| !args.contains(option))
+            .flat_map(|option| [*option, "127.0.0.1:0"])
+            .collect();
+        let args: Vec<&str> = own.iter().chain(args).copied().collect();
+        Self::spawn_at_one_address(data, &args, variables, stdout, stderr)
+    }
+
+    fn spawn_at_one_address(
+        data: &Path,
+        args: &[&str],
+        variables: &[(&str, &str)],
+        stdout: Stdio,
+        stderr: Stdio,
+    ) -> Self {
+        let ports = ["--gateway-listen", "--metrics-listen"]
+            .iter()
+            .filter(|option| !args.contains(option))
+            .flat_map(|option| [*option, "127.0.0.1:0"]);
+        let child = command()
+            .envs(variables.iter().copied())
+            .arg("up")
+            .args(ports)
+            .arg("--data")
+            .arg(data)
+            .args(args)
+            .stdout(stdout)
+            .stderr(stderr)
+            .spawn()
+            .unwrap();
+        let mut up = Self {
+            child,
+            addresses: Value::Null,
+        };
+        let file = data.join("addresses.json");
+        until("addresses.json", || {
+            assert!(up.child.try_wait().unwrap().is_none(), "receipts up ended");
+            let text = std::fs::read_to_string(&file).unwrap_or_default();
+            up.addresses = serde_json::from_str(&text).unwrap_or_default();
+            up.addresses["pid"] == json!(up.child.id())
+        });
+        up
+    }
+
+    /// With all services on one port.
+    pub(crate) fn start_at_one_address(data: &Path) -> Self {
+        let up = Self::spawn_at_one_address(data, &[], &[], Stdio::null(), Stdio::null());
+        until("readiness", || {
+            ["gateway", "metrics"]
+                .iter()
+                .all(|name| get(&up.url(name), "/readyz", "").0 == 200)
+        });
+        up
+    }
+
+    pub(crate) fn start(data: &Path) -> Self {
+        Self::start_set(data, &[])
+    }
+
+    /// With settings as environment variables.
+    pub(crate) fn start_set(data: &Path, variables: &[(&str, &str)]) -> Self {
+        Self::start_told(data, variables, Stdio::null())
+    }
+
+    /// With its log lines going to `log`.
+    pub(crate) fn start_told(data: &Path, variables: &[(&str, &str)], log: Stdio) -> Self {
+        Self::spawn(data, &[], variables, Stdio::null(), log).ready()
+    }
+
+    /// With the analytics API at an address that the test chooses.
+    pub(crate) fn start_at(data: &Path, analytics: &str) -> Self {
+        let args = ["--analytics-listen", analytics];
+        Self::spawn(data, &args, &[], Stdio::null(), Stdio::null()).ready()
+    }
+
+    fn ready(self) -> Self {
+        until("readiness", || {
+            ["gateway", "analytics", "metrics"]
+                .iter()
+                .all(|name| get(&self.url(name), "/readyz", "").0 == 200)
+        });
+        self
+    }
+
+    pub(crate) fn url(&self, name: &str) -> String {
+        self.addresses[name].as_str().unwrap().to_owned()
+    }
+
+    /// SIGTERM; returns the exit code.
+    pub(crate) fn stop(mut self) -> i32 {
+        let pid = self.child.id().to_string();
+        assert!(
+            std::process::Command::new("kill")
+                .args(["-TERM", &pid])
+                .status()
+                .unwrap()
+                .success()
+        );
+        until("the drain", || self.child.try_wait().unwrap().is_some());
+        self.child.wait().unwrap().code().unwrap()
+    }
+}
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !done() {
+        assert!(started.elapsed() < WAIT_MAX, "waiting for {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+pub(crate) fn text(url: &str, path: &str) -> String {
+    let host = url.strip_prefix("http://").unwrap();
+    let mut stream = TcpStream::connect(host).unwrap();
+    let head = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut text = String::new();
+    let _ = stream.read_to_string(&mut text);
+    text
+}
+
+pub(crate) fn get(url: &str, path: &str, api_key: &str) -> (u16, Value) {
+    let host = url.strip_prefix("http://").unwrap();
+    let Ok(mut stream) = TcpStream::connect(host) else {
+        return (0, Value::Null);
+    };
+    let head =
+        format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {api_key}\r\nConnection: close\r\n\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut text = String::new();
+    let _ = stream.read_to_string(&mut text);
+    let status = text
+        .split(' ')
+        .nth(1)
+        .and_then(|status| status.parse().ok())
+        .unwrap_or(0);
+    let body = text.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+    (status, serde_json::from_str(body).unwrap_or_default())
+}
+
+pub(crate) fn on(data: &Path, args: &[&str]) -> Ran {
+    let args: Vec<&str> = args.iter().copied().chain(["--data", data.to_str().unwrap()]).collect();
+    receipts(&args, b"")
+}
+
+/// Sends a POST request, and returns status and answer. `headers` are lines with their ends.
+pub(crate) fn post(url: &str, path: &str, headers: &str, body: &[u8]) -> (u16, String) {
+    let host = url.strip_prefix("http://").unwrap();
+    let mut stream = TcpStream::connect(host).unwrap();
+    let length = body.len();
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {length}\r\n{headers}Connection: close\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    // The answer may come before the body is read.
+    let _ = stream.write_all(body);
+    let mut text = String::new();
+    let _ = stream.read_to_string(&mut text);
+    let (head, body) = text
+        .split_once("\r\n\r\n")
+        .unwrap_or_else(|| panic!("no answer: {text}"));
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+}
+
+/// Has the running engine execute a statement, which no service would. Returns the answer.
+pub(crate) fn execute(data: &Path, statement: &str) -> String {
+    let mut stream = UnixStream::connect(data.join("warehouse.sock")).unwrap();
+    let length = statement.len();
+    // HTTP/1.0: the answer isn't in chunks.
+    let head = format!("POST /?database=receipts HTTP/1.0\r\nHost: x\r\nContent-Length: {length}\r\n\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    stream.write_all(statement.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.0 200"), "{answer}");
+    body.to_owned()
+}
