@@ -15,7 +15,7 @@ ARG BINARIES=build
 ARG ENGINE=engine
 
 FROM ${BUILDER} AS build
-RUN deps="binutils ca-certificates cmake g++ make perl python3"; \
+RUN deps="binutils ca-certificates cmake g++ libssl-dev make pkg-config python3"; \
     apt-get update -qq && apt-get install -y -qq --no-install-recommends $deps > /dev/null && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY . .
