@@ -1,5 +1,5 @@
-# Receipts. `make help` lists the targets; `make demo` and `make test` need nothing but this file's
-# own steps.
+# Receipts. `make demo` and `make test` need nothing but this file's own steps; `make help` lists the
+# other targets.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -7,7 +7,7 @@ SHELL := /bin/bash
 
 # The profile that the demo and `make run` build with. Both are without Kafka.
 PROFILE ?= demo
-FUZZ_SECONDS ?= 20
+FUZZ_SECONDS ?= 300
 # Cases for each address of the APIs of publishers: `make test CONFORMANCE_CASES=2000` for the long
 # form.
 CONFORMANCE_CASES ?= 50
@@ -68,54 +68,114 @@ run-prod-like: deps chdb kafka ## Two gateways, three verifiers, two writers and
 	cargo build --release --locked --workspace --bins
 	@$(TARGET)/release/receipts-prod-like
 
-# Tests of formats, lists and contracts that need no server: those of `make check`. One call of
-# cargo, because another choice of packages has other features, and so builds dependencies again.
-CONTRACT_TESTS = documents format json judge vectors record embedded contract example logs_document metrics_document metrics_list
-
 .PHONY: check
-check: ## For developers: format, lints, unit and contract tests (5 minutes on a warm build)
+check: ## For developers: format, lints, and tests that need no server (a minute on a warm build)
 	@scripts/install-deps demo
 	@scripts/fetch-chdb
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- --deny warnings
-	cargo test --workspace --locked --lib --bins $(addprefix --test ,$(CONTRACT_TESTS)) -- --skip postgres
+	cargo test --workspace --locked --lib --test receipt --test documents --test record --test embedded -- --skip postgres
 
-# What tests need from the network comes while the linter compiles.
+# `make test` and `make ci` run stages, two at a time: one uses the processor, while the other waits
+# for the network or for time to pass. scripts/budgets has the seconds that each takes.
+STAGES = $(MAKE) --no-print-directory --jobs 2
+STAGE = @scripts/stage $(subst stage-,,$@)
+BIN = $(TARGET)/debug/receipts
+# Programs that put load on a whole installation, or kill it.
+DRILLS = load-tests
+
 .PHONY: test
-test: deps ## Everything CI runs
-	$(MAKE) --jobs 2 --output-sync=recurse lint test-deps
-	cargo test --workspace --locked
-	# The log as the demo has it, without Kafka.
-	cargo test --package receipt-log --no-default-features --locked --lib kafka_config::tests::brokers
-	# The command as the tests built it.
-	helm/check $(TARGET)/debug/receipts
-	helm/timings $$(cat helm/short-timings) > $(TARGET)/rollout-timings.json
-	$(TARGET)/debug/receipts-rollout --timings $(TARGET)/rollout-timings.json --rules 'helm/receipts/files/rules/*.yaml'
-	scripts/conformance $(CONFORMANCE_CASES) $(TARGET)/debug/receipts
-	RECEIPTS_DEMO_BIN=$(TARGET)/debug/receipts demo/interop.sh
-	RECEIPTS_DEMO_BIN=$(TARGET)/debug/receipts DEMO_EXIT=1 demo/run.sh
-	$(MAKE) page-browser
-	scripts/docs-check --bin $(TARGET)/debug README.md docs/tutorials/*.md docs/how-to/*.md
-	$(MAKE) --jobs 2 --output-sync=recurse test-clients fuzz
+test: deps ## Every test but drills and fuzzers: both engines, the demo, client libraries, the page, README
+	@scripts/stage --begin
+	@$(STAGES) $(addprefix stage-,build fetch page-check sdk-python sdk-typescript programs demo interop page readme clients) \
+	  || { scripts/stage --summary; exit 1; }
+	@scripts/stage --summary
 
-.PHONY: test-deps
-test-deps: chdb kafka python helm prometheus alerts page-check
+.PHONY: ci
+ci: test ## `make test`, then lints, drills, kills, fuzzers, the chart, conformance runs, documents' commands
+	@$(STAGES) $(addprefix stage-,lint fetch-ci chart alerts conformance documents other-builds fuzz) \
+	  || { scripts/stage --summary; exit 1; }
+	# Alone: they freeze and kill what they measure.
+	@$(STAGES) --jobs 1 stage-rollout stage-drills || { scripts/stage --summary; exit 1; }
+	@scripts/stage --summary
 
-# Tests of client libraries mostly wait, so they run beside the fuzzers.
-.PHONY: test-clients
-test-clients: deps
-	scripts/sdk-python-check
-	scripts/sdk-typescript-check
-	scripts/clients-check $(TARGET)/debug/receipts
+.PHONY: stage-build
+stage-build:
+	$(STAGE) scripts/run-tests --build
+.PHONY: stage-fetch
+stage-fetch:
+	$(STAGE) $(MAKE) chdb kafka python prometheus page-deps
+.PHONY: stage-programs
+stage-programs: stage-build stage-fetch
+	$(STAGE) scripts/run-tests --without $(DRILLS)
+.PHONY: stage-sdk-python
+stage-sdk-python: stage-fetch
+	$(STAGE) scripts/sdk-python-check
+.PHONY: stage-sdk-typescript
+stage-sdk-typescript: stage-fetch
+	$(STAGE) scripts/sdk-typescript-check
+.PHONY: stage-page-check
+stage-page-check: stage-fetch
+	$(STAGE) $(MAKE) page-check
+.PHONY: stage-demo
+stage-demo: stage-build stage-fetch
+	$(STAGE) env RECEIPTS_DEMO_BIN=$(BIN) DEMO_EXIT=1 demo/run.sh
+.PHONY: stage-interop
+stage-interop: stage-demo
+	$(STAGE) env RECEIPTS_DEMO_BIN=$(BIN) demo/interop.sh
+# With the command as the tests built it: cargo builds it for tests with more features than alone.
+.PHONY: stage-page
+stage-page: stage-build stage-fetch
+	$(STAGE) env RECEIPTS_DEMO_BIN=$(BIN) npm --prefix $(PAGE) run --silent test:browser
+.PHONY: stage-readme
+stage-readme: stage-build stage-fetch
+	$(STAGE) scripts/docs-check --bin $(TARGET)/debug README.md
+.PHONY: stage-clients
+stage-clients: stage-build stage-sdk-python stage-sdk-typescript
+	$(STAGE) scripts/clients-check $(BIN)
+
+.PHONY: stage-lint
+stage-lint:
+	$(STAGE) $(MAKE) lint
+.PHONY: stage-fetch-ci
+stage-fetch-ci:
+	$(STAGE) $(MAKE) helm
+.PHONY: stage-chart
+stage-chart: stage-fetch-ci
+	$(STAGE) helm/check $(BIN)
+.PHONY: stage-alerts
+stage-alerts:
+	$(STAGE) scripts/test-alerts
+.PHONY: stage-conformance
+stage-conformance:
+	$(STAGE) scripts/conformance $(CONFORMANCE_CASES) $(BIN)
+.PHONY: stage-documents
+stage-documents:
+	$(STAGE) scripts/docs-check --bin $(TARGET)/debug docs/tutorials/*.md docs/how-to/*.md
+# Examples in documentation comments, and the log as the demo has it, without Kafka.
+.PHONY: stage-other-builds
+stage-other-builds: stage-lint
+	$(STAGE) sh -c 'cargo test --workspace --locked --doc && \
+	  cargo test --package receipt-log --no-default-features --locked --lib kafka_config::tests::brokers'
+.PHONY: stage-fuzz
+stage-fuzz: stage-other-builds
+	$(STAGE) fuzz/run 20
+.PHONY: stage-rollout
+stage-rollout:
+	$(STAGE) sh -c 'helm/timings $$(cat helm/short-timings) > $(TARGET)/rollout-timings.json && \
+	  $(TARGET)/debug/receipts-rollout --timings $(TARGET)/rollout-timings.json --rules "helm/receipts/files/rules/*.yaml"'
+.PHONY: stage-drills
+stage-drills:
+	$(STAGE) scripts/run-tests --jobs 1 $(DRILLS)
 
 .PHONY: fuzz
-fuzz: ## Fuzz what reads foreign bytes
+fuzz: ## Fuzz what reads foreign bytes, with coverage and for FUZZ_SECONDS each
 	fuzz/run $(FUZZ_SECONDS)
 
 .PHONY: chart
 chart: deps helm python ## Lint the Helm chart and hold everything it renders against the schemas
-	cargo build --locked --workspace --bin receipts
-	helm/check $(TARGET)/debug/receipts
+	scripts/run-tests --build
+	helm/check $(BIN)
 
 PAGE = analytics-api/dashboard
 
@@ -137,18 +197,13 @@ page-check: page-deps ## Lint, types and unit tests of the dashboard page, and w
 
 .PHONY: page-test
 page-test: page-deps chdb ## The dashboard page in Chromium, against services as the tests built them
-	cargo build --locked --workspace --bin receipts
-	$(MAKE) page-browser
-
-# With the command as it is: cargo builds it for tests with more features than alone.
-.PHONY: page-browser
-page-browser: page-deps chdb
-	cd $(PAGE) && RECEIPTS_DEMO_BIN=$(TARGET)/debug/receipts npm run --silent test:browser
+	scripts/run-tests --build
+	cd $(PAGE) && RECEIPTS_DEMO_BIN=$(BIN) npm run --silent test:browser
 
 .PHONY: screenshots
 screenshots: page-deps chdb ## Take the README's pictures of the dashboard page
 	cargo build --locked --workspace --bin receipts
-	cd $(PAGE) && RECEIPTS_DEMO_BIN=$(TARGET)/debug/receipts npm run --silent screenshots
+	cd $(PAGE) && RECEIPTS_DEMO_BIN=$(BIN) npm run --silent screenshots
 
 .PHONY: sdk-typescript-check
 sdk-typescript-check: deps ## Types, tests, conformance suite and package of the TypeScript client library
@@ -197,9 +252,9 @@ rollout: deps chdb kafka helm prometheus python ## Replay a helm upgrade under l
 	$(TARGET)/release/receipts-rollout --rate 1000 --timings $(TARGET)/rollout-timings.json --rules 'helm/receipts/files/rules/*.yaml'
 
 .PHONY: drills
-drills: deps chdb kafka ## Fault drills on Kafka, ClickHouse's protocol, PostgreSQL and Redis (half an hour; DRILLS="--short --only kafka" for less)
+drills: deps chdb kafka ## Fault drills on Kafka, ClickHouse's protocol, PostgreSQL and Redis (half an hour; DRILL_FLAGS="--short --only kafka" for less)
 	cargo build --release --locked --workspace --bins
-	$(TARGET)/release/receipts-drills $(DRILLS)
+	$(TARGET)/release/receipts-drills $(DRILL_FLAGS)
 
 .PHONY: clean
 clean: ## Remove what was built (the cached engines stay)

@@ -29,6 +29,8 @@ build_command() { # PROFILE
       '{"reason":"compiler-artifact"'*'"fresh":false'*) done=$((done + 1)) ;;
       '{"reason":"compiler-artifact"'*) units=$((units - 1)) ;;
     esac
+    # Cargo builds what build scripts share with the program once for each.
+    if ((units < done)); then units=$done; fi
     if ((done > 0 && SECONDS - started != shown)); then
       # A terminal gets a line that changes every second, a log one each half minute.
       if [[ -t 2 ]]; then
@@ -42,7 +44,10 @@ build_command() { # PROFILE
   done < <(cargo build --locked --quiet --profile "$1" --package receipts-cli --no-default-features --bin receipts \
     --message-format json-render-diagnostics || echo failed >"$build_failed")
   if [[ -t 2 ]] && ((done > 0)); then printf '\r\e[K' >&2; fi
-  [[ ! -s $build_failed ]]
+  [[ ! -s $build_failed ]] || return 1
+  if ((done > 0)); then
+    printf '  %d of %d crates, %d:%02d\n' "$done" "$done" $(((SECONDS - started) / 60)) $(((SECONDS - started) % 60)) >&2
+  fi
 }
 
 if [[ -n ${RECEIPTS_DEMO_BIN:-} ]]; then
