@@ -37,7 +37,11 @@ fn all(text: &str) {
     }
     if let EventId::Positions(positions) = EventId::parse(text) {
         assert!(positions.0.values().all(|(_, offset)| *offset <= STREAM_OFFSET_MAX));
-        assert_eq!(EventId::parse(&positions.to_text()), EventId::Positions(positions), "{text}");
+        assert_eq!(
+            EventId::parse(&positions.to_text()),
+            EventId::Positions(positions),
+            "{text}"
+        );
     }
 }
 

@@ -70,7 +70,10 @@ fn agrees(input: &str, message: &Message<'_>) {
         return;
     };
     // `httpsig` writes texts without escapes.
-    let Some(parameters) = HttpSignatureParams::try_from(parameters).ok().filter(|_| !parameters.contains('\\')) else {
+    let Some(parameters) = HttpSignatureParams::try_from(parameters)
+        .ok()
+        .filter(|_| !parameters.contains('\\'))
+    else {
         return;
     };
     let line = |id: &HttpMessageComponentId| {
@@ -95,7 +98,11 @@ fn agrees(input: &str, message: &Message<'_>) {
         let Ok([one]) = found.as_deref() else { continue };
         match one.verify(public, message, &[], NOW_S, SECONDS_MAX) {
             Ok(()) => {
-                let other = Message { method: "POST", target_uri: "https://api.example/y", ..*message };
+                let other = Message {
+                    method: "POST",
+                    target_uri: "https://api.example/y",
+                    ..*message
+                };
                 let is_bound = one.verify(public, &other, &[], NOW_S, SECONDS_MAX).is_err();
                 let covers = |id: &HttpMessageComponentId| id.to_string() != r#""@authority""#;
                 assert!(is_bound || !parameters.covered_components.iter().any(covers));

@@ -16,7 +16,12 @@ pub fn run(record: &[u8]) {
     let columns = block.columns();
     for row in 0..accepted.num_rows() + rejected.num_rows() {
         assert_eq!(columns.reason.value(row).is_empty(), row < accepted.num_rows());
-        for text in [&columns.publisher, &columns.url, &columns.researcher_id, &columns.origin] {
+        for text in [
+            &columns.publisher,
+            &columns.url,
+            &columns.researcher_id,
+            &columns.origin,
+        ] {
             assert!(std::str::from_utf8(text.value(row).as_bytes()).is_ok());
         }
         assert_eq!(columns.position.value(row).len(), 16);

@@ -5,7 +5,7 @@ use std::panic::catch_unwind;
 use std::path::Path;
 
 use rand::rngs::StdRng;
-use rand::{Rng, RngExt, SeedableRng};
+use rand::{RngExt, SeedableRng};
 
 const MUTATIONS: usize = 3_000;
 const INPUT_BYTES_MAX: usize = 16_384;

@@ -10,6 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use blocks::{AcceptedRow, RejectedRow, Rows};
 use receipt::{Algorithm, PublicKey, SigningKey};
 use serde_json::{Value, json};
+use tokio::sync::OnceCell;
 use usage::Usage;
 use uuid::Uuid;
 use warehouse::Warehouse;
@@ -175,27 +176,35 @@ async fn publish(stack: &Stack, next_offset: u64) {
     tokio::time::sleep(Duration::from_millis(age_max + 50)).await;
 }
 
-pub(crate) async fn outcomes(stack: &Stack) {
-    let warehouse = &stack.deps.warehouse;
-    let key = fingerprint(&KEY);
-    insert_accepted(warehouse, receipt(40), 1, position(1, 0)).await;
-    insert_accepted(warehouse, receipt(40), 1, position(1, 1)).await;
-    insert_accepted(warehouse, receipt(40), 2, position(1, 2)).await;
-    insert_rejected(warehouse, key, receipt(41), "bad_signature", position(1, 3)).await;
-    insert_rejected(
-        warehouse,
-        fingerprint(&OTHER_KEY),
-        receipt(42),
-        "bad_signature",
-        position(1, 4),
-    )
-    .await;
-    insert_rejected(warehouse, [0; 32], receipt(43), "malformed", position(1, 5)).await;
-    insert_rejected(warehouse, key, receipt(44), "entry_unknown", position(0, 60)).await;
-    // Stored, but not published.
-    insert_rejected(warehouse, key, receipt(45), "entry_unknown", position(1, 70)).await;
-    publish(stack, 70).await;
+/// Inserts what `outcomes` and `receipts` expect, once: either may run without the other.
+async fn insert_own(stack: &Stack) {
+    static INSERTED: OnceCell<()> = OnceCell::const_new();
+    let insert = async || {
+        let warehouse = &stack.deps.warehouse;
+        let key = fingerprint(&KEY);
+        insert_accepted(warehouse, receipt(40), 1, position(1, 0)).await;
+        insert_accepted(warehouse, receipt(40), 1, position(1, 1)).await;
+        insert_accepted(warehouse, receipt(40), 2, position(1, 2)).await;
+        insert_rejected(warehouse, key, receipt(41), "bad_signature", position(1, 3)).await;
+        insert_rejected(
+            warehouse,
+            fingerprint(&OTHER_KEY),
+            receipt(42),
+            "bad_signature",
+            position(1, 4),
+        )
+        .await;
+        insert_rejected(warehouse, [0; 32], receipt(43), "malformed", position(1, 5)).await;
+        insert_rejected(warehouse, key, receipt(44), "entry_unknown", position(0, 60)).await;
+        // Stored, but not published.
+        insert_rejected(warehouse, key, receipt(45), "entry_unknown", position(1, 70)).await;
+        publish(stack, 70).await;
+    };
+    INSERTED.get_or_init(insert).await;
+}
 
+pub(crate) async fn outcomes(stack: &Stack) {
+    insert_own(stack).await;
     let expected = [
         ("rejected", "entry_unknown", 0, 60),
         ("duplicate", "", 1, 1),
@@ -258,6 +267,7 @@ pub(crate) async fn outcomes(stack: &Stack) {
 
 /// Behind `outcomes`, which inserts the rows.
 pub(crate) async fn receipts(stack: &Stack) {
+    insert_own(stack).await;
     let status = async |key: &SigningKey, number| {
         let answer = get(&stack.server, key, &format!("/api/v1/receipts/{}", receipt(number))).await;
         assert_eq!(answer.status, 200, "{}", answer.text());
