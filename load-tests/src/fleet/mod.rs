@@ -338,7 +338,7 @@ struct Place<'a> {
 
 impl Place<'_> {
     fn replica(&self, service: &str, number: usize) -> Result<Replica> {
-        let program = self.programs.join(format!("receipts-{service}"));
+        let program = self.programs.join("receipts");
         ensure!(
             program.is_file(),
             "{} isn't built: cargo build --workspace --bins",
