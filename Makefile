@@ -66,7 +66,7 @@ run: ## Start all services on ./data, at one address
 .PHONY: run-prod-like
 run-prod-like: deps chdb kafka ## Two gateways, three verifiers, two writers and the analytics API on Kafka, ClickHouse's protocol, PostgreSQL and Redis
 	cargo build --release --locked --workspace --bins
-	@$(TARGET)/release/receipts-prod-like
+	@$(TARGET)/release/receipts-load prod-like
 
 # Tests of formats, lists and contracts that need no server: those of `make check`. One call of
 # cargo, because another choice of packages has other features, and so builds dependencies again.
@@ -90,7 +90,7 @@ test: deps ## Everything CI runs
 	# The command as the tests built it.
 	helm/check $(TARGET)/debug/receipts
 	helm/timings $$(cat helm/short-timings) > $(TARGET)/rollout-timings.json
-	$(TARGET)/debug/receipts-rollout --timings $(TARGET)/rollout-timings.json --rules 'helm/receipts/files/rules/*.yaml'
+	$(TARGET)/debug/receipts-load rollout --timings $(TARGET)/rollout-timings.json --rules 'helm/receipts/files/rules/*.yaml'
 	scripts/conformance $(CONFORMANCE_CASES) $(TARGET)/debug/receipts
 	RECEIPTS_DEMO_BIN=$(TARGET)/debug/receipts demo/interop.sh
 	RECEIPTS_DEMO_BIN=$(TARGET)/debug/receipts DEMO_EXIT=1 demo/run.sh
@@ -194,12 +194,12 @@ images: deps chdb kafka helm python ## Build the images without a Docker engine,
 rollout: deps chdb kafka helm prometheus python ## Replay a helm upgrade under load, with the chart's own timings (two minutes)
 	cargo build --release --locked --workspace --bins
 	helm/timings > $(TARGET)/rollout-timings.json
-	$(TARGET)/release/receipts-rollout --rate 1000 --timings $(TARGET)/rollout-timings.json --rules 'helm/receipts/files/rules/*.yaml'
+	$(TARGET)/release/receipts-load rollout --rate 1000 --timings $(TARGET)/rollout-timings.json --rules 'helm/receipts/files/rules/*.yaml'
 
 .PHONY: drills
 drills: deps chdb kafka ## Fault drills on Kafka, ClickHouse's protocol, PostgreSQL and Redis (half an hour; DRILLS="--short --only kafka" for less)
 	cargo build --release --locked --workspace --bins
-	$(TARGET)/release/receipts-drills $(DRILLS)
+	$(TARGET)/release/receipts-load drills $(DRILLS)
 
 .PHONY: clean
 clean: ## Remove what was built (the cached engines stay)
