@@ -66,7 +66,7 @@ run: ## Start all services on ./data, at one address
 .PHONY: run-prod-like
 run-prod-like: deps chdb kafka ## Two gateways, three verifiers, two writers and the analytics API on Kafka, ClickHouse's protocol, PostgreSQL and Redis
 	cargo build --release --locked --workspace --bins
-	@$(TARGET)/release/receipts-prod-like
+	@$(TARGET)/release/receipts-load prod-like
 
 .PHONY: check
 check: ## For developers: format, lints, and tests that need no server (a minute on a warm build)
@@ -163,7 +163,7 @@ stage-fuzz: stage-other-builds
 .PHONY: stage-rollout
 stage-rollout:
 	$(STAGE) sh -c 'helm/timings $$(cat helm/short-timings) > $(TARGET)/rollout-timings.json && \
-	  $(TARGET)/debug/receipts-rollout --timings $(TARGET)/rollout-timings.json --rules "helm/receipts/files/rules/*.yaml"'
+	  $(TARGET)/debug/receipts-load rollout --timings $(TARGET)/rollout-timings.json --rules "helm/receipts/files/rules/*.yaml"'
 .PHONY: stage-drills
 stage-drills:
 	$(STAGE) scripts/run-tests --jobs 1 $(DRILLS)
@@ -249,12 +249,12 @@ images: deps chdb kafka helm python ## Build the images without a Docker engine,
 rollout: deps chdb kafka helm prometheus python ## Replay a helm upgrade under load, with the chart's own timings (two minutes)
 	cargo build --release --locked --workspace --bins
 	helm/timings > $(TARGET)/rollout-timings.json
-	$(TARGET)/release/receipts-rollout --rate 1000 --timings $(TARGET)/rollout-timings.json --rules 'helm/receipts/files/rules/*.yaml'
+	$(TARGET)/release/receipts-load rollout --rate 1000 --timings $(TARGET)/rollout-timings.json --rules 'helm/receipts/files/rules/*.yaml'
 
 .PHONY: drills
 drills: deps chdb kafka ## Fault drills on Kafka, ClickHouse's protocol, PostgreSQL and Redis (half an hour; DRILL_FLAGS="--short --only kafka" for less)
 	cargo build --release --locked --workspace --bins
-	$(TARGET)/release/receipts-drills $(DRILL_FLAGS)
+	$(TARGET)/release/receipts-load drills $(DRILL_FLAGS)
 
 .PHONY: clean
 clean: ## Remove what was built (the cached engines stay)

@@ -3,6 +3,7 @@
 use accounts::Accounts;
 
 use crate::failure::CommandFailure;
+use crate::serve::engines;
 use crate::settings::{Settings, SettingsArgs};
 
 /// Opens the account store, and creates the data directory that SQLite's file is in.
@@ -11,8 +12,7 @@ use crate::settings::{Settings, SettingsArgs};
 /// The directory can't be created, or the store can't be opened.
 pub async fn open(settings: &Settings) -> Result<Accounts, CommandFailure> {
     settings.data.create()?;
-    let accounts = Accounts::open(&settings.accounts, settings.data.root()).await;
-    accounts.map_err(CommandFailure::unavailable)
+    engines::accounts(settings).await
 }
 
 /// Runs `work` on the account store of the settings, and closes the store afterwards.

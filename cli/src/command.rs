@@ -5,8 +5,8 @@ use clap::{Parser, Subcommand};
 use crate::failure::{CommandFailure, CommandOutcome, EXIT_CODES};
 use crate::{
     accounts, audit, canonicalize, check_signature, clients, completions, config, deliver, dev_token, domains, explain,
-    help_groups, idle, keygen, keys, man, migrate, new, operators, rejected, relay, repair, rewind, send, shards, sign,
-    tail, trigger, up, usage, verify, version,
+    help_groups, idle, keygen, keys, man, migrate, new, operators, rejected, relay, repair, rewind, send, serve,
+    shards, sign, tail, trigger, up, usage, verify, version,
 };
 
 /// Signed usage receipts: make keys, sign, send, verify, and run the whole service
@@ -41,6 +41,7 @@ pub(crate) enum Command {
     CheckSignature(check_signature::CheckSignature),
     Tail(tail::TailCommand),
     Up(Box<up::Up>),
+    Serve(Box<serve::Serve>),
     Accounts(accounts::AccountsCommand),
     Keys(keys::Keys),
     DevToken(dev_token::DevToken),
@@ -80,6 +81,7 @@ impl Cli {
             Command::CheckSignature(command) => command.run(),
             Command::Tail(command) => command.run(),
             Command::Up(command) => command.run(),
+            Command::Serve(command) => command.run(),
             Command::Accounts(command) => command.run(),
             Command::Keys(command) => command.run(),
             Command::DevToken(command) => command.run(),

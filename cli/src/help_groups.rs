@@ -38,7 +38,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     (
         "For SREs, to run the service",
         &[
-            "audit", "rejected", "repair", "rewind", "shards", "usage", "config", "migrate", "idle",
+            "serve", "audit", "rejected", "repair", "rewind", "shards", "usage", "config", "migrate", "idle",
         ],
     ),
     ("About this command", &["completions", "man", "help"]),

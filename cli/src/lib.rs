@@ -8,7 +8,7 @@
 //! - on a data directory: [`up`] (all services in one process), [`accounts`](mod@accounts),
 //!   [`keys`], [`dev_token`], [`clients`], [`operators`], [`audit`], [`repair`], [`rewind`],
 //!   [`rejected`] (list, show, replay), [`usage`](mod@usage) (check, rebuild), [`config`]
-//! - on servers: [`migrate`]; [`idle`], which does nothing, for pods
+//! - on servers: [`serve`] (one service), [`migrate`]; [`idle`], which does nothing, for pods
 //! - about the command: [`completions`], [`man`], [`version`], `help_groups` (commands by audience)
 //! - shared by them: [`input`] (files and standard input as documents), [`blocks`] (documents in
 //!   parallel), [`key_file`], [`terminal`] (what people see), [`failure`] (exit codes),
@@ -54,6 +54,7 @@ pub mod repair;
 pub mod rewind;
 mod runtime;
 pub mod send;
+pub mod serve;
 mod service_address;
 mod service_client;
 pub mod settings;

@@ -1,10 +1,7 @@
 //! `receipts migrate`: what the services make on servers when they start, made before they start.
 
-use accounts::Accounts;
-use receipt_log::Log;
-use warehouse::{Target, Warehouse};
-
 use crate::failure::{CommandFailure, CommandOutcome};
+use crate::serve::engines;
 use crate::settings::{Settings, SettingsArgs};
 use crate::terminal::{Output, mark};
 
@@ -50,16 +47,11 @@ impl Migrate {
                 &format!("{}, {}", settings.kafka.topic, settings.kafka.verdicts_topic),
             )?;
         }
-        if let Some(url) = &settings.warehouse.url {
-            runtime.block_on(tables(&settings, url))?;
+        if settings.warehouse.url.is_some() {
+            runtime.block_on(engines::warehouse(&settings))?;
             done("clickhouse", &settings.warehouse.database)?;
         }
-        if settings
-            .accounts
-            .url
-            .as_deref()
-            .is_some_and(|url| !url.trim().is_empty())
-        {
+        if settings.has_account_server() {
             runtime.block_on(accounts(&settings))?;
             done("postgresql", "accounts")?;
         }
@@ -74,25 +66,13 @@ impl Migrate {
 
 /// The topics of the two logs.
 fn topics(settings: &Settings) -> Result<(), CommandFailure> {
-    let Settings { kafka, data, .. } = settings;
-    let log = Log::open(kafka, &settings.log, &data.log()).map_err(CommandFailure::unavailable)?;
-    log.close();
-    let verdicts =
-        Log::open_verdicts(kafka, &settings.verdicts, &data.verdicts()).map_err(CommandFailure::unavailable)?;
-    verdicts.close();
+    engines::receipts(settings)?.close();
+    engines::verdicts(settings)?.close();
     Ok(())
 }
 
-async fn tables(settings: &Settings, url: &str) -> Result<(), CommandFailure> {
-    let target = Target::Url(url.to_owned());
-    let warehouse = Warehouse::connect(&target, &settings.warehouse).await;
-    let warehouse = warehouse.map_err(CommandFailure::unavailable)?;
-    warehouse.migrate().await.map_err(CommandFailure::unavailable)
-}
-
 async fn accounts(settings: &Settings) -> Result<(), CommandFailure> {
-    let accounts = Accounts::open(&settings.accounts, settings.data.root()).await;
-    let accounts = accounts.map_err(CommandFailure::unavailable)?;
+    let accounts = engines::accounts(settings).await?;
     // A database that is away is no error of the opening.
     let there = accounts.ping().await.map_err(CommandFailure::unavailable);
     accounts.close().await;

@@ -85,12 +85,21 @@ impl SettingsArgs {
     /// # Errors
     /// Every fault of the configuration at once.
     pub fn load(&self) -> Result<Settings, CommandFailure> {
+        let settings = self.read()?;
+        settings.fit()?;
+        Ok(settings)
+    }
+
+    /// Reads everything, and checks each section by itself.
+    ///
+    /// # Errors
+    /// Every fault of a section at once.
+    pub fn read(&self) -> Result<Settings, CommandFailure> {
         let source = Source::load(self.config.as_deref()).map_err(CommandFailure::input)?;
         let mut settings = Settings::read(source).map_err(CommandFailure::input)?;
         if let Some(data) = &self.data {
             settings.data = DataDir::new(data)?;
         }
-        settings.fit()?;
         Ok(settings)
     }
 }
@@ -158,23 +167,10 @@ impl Settings {
 
     /// Checks that no section can make alone.
     fn fit(&self) -> Result<(), CommandFailure> {
-        self.gateway.fits(&self.limits).map_err(CommandFailure::Input)?;
-        let kafka = self
-            .kafka
-            .fits(self.gateway.append_wait_ms_max, self.limits.batch_bytes_max);
-        kafka.map_err(CommandFailure::Input)?;
-        let needed = self.limits.batch_bytes_max.saturating_add(RECORD_FRAME_BYTES);
-        if !self.kafka.is_given() && self.log.record_bytes_max < needed {
-            return Err(CommandFailure::Input(format!(
-                "log.record_bytes_max is {}, must be at least {needed}: limits.batch_bytes_max and {RECORD_FRAME_BYTES} bytes more",
-                self.log.record_bytes_max
-            )));
-        }
-        if !self.kafka.is_given() && !self.warehouse.shards.is_empty() {
-            let reason = "warehouse.shards needs kafka.brokers: the embedded log has one shard";
-            return Err(CommandFailure::Input(reason.to_owned()));
-        }
+        self.fit_gateway()?;
+        self.fit_shards()?;
         self.fit_verdicts()?;
+        let needed = self.record_bytes();
         if self.warehouse.insert_bytes_max < needed as u64 {
             return Err(CommandFailure::Input(format!(
                 "warehouse.insert_bytes_max is {}, must be at least {needed}: a rejected batch is one row",
@@ -184,9 +180,49 @@ impl Settings {
         Ok(())
     }
 
+    /// A gateway and its log must be able to take the largest batch.
+    ///
+    /// # Errors
+    /// The sections that don't fit together, and what is allowed.
+    pub fn fit_gateway(&self) -> Result<(), CommandFailure> {
+        self.gateway.fits(&self.limits).map_err(CommandFailure::Input)?;
+        let kafka = self
+            .kafka
+            .fits(self.gateway.append_wait_ms_max, self.limits.batch_bytes_max);
+        kafka.map_err(CommandFailure::Input)?;
+        let needed = self.record_bytes();
+        if !self.kafka.is_given() && self.log.record_bytes_max < needed {
+            return Err(CommandFailure::Input(format!(
+                "log.record_bytes_max is {}, must be at least {needed}: limits.batch_bytes_max and {RECORD_FRAME_BYTES} bytes more",
+                self.log.record_bytes_max
+            )));
+        }
+        Ok(())
+    }
+
+    /// Bytes of the largest record of `receipts`.
+    fn record_bytes(&self) -> usize {
+        self.limits.batch_bytes_max.saturating_add(RECORD_FRAME_BYTES)
+    }
+
+    /// Shards are partitions of a topic.
+    ///
+    /// # Errors
+    /// There are several, on the embedded log.
+    pub fn fit_shards(&self) -> Result<(), CommandFailure> {
+        if !self.kafka.is_given() && !self.warehouse.shards.is_empty() {
+            let reason = "warehouse.shards needs kafka.brokers: the embedded log has one shard";
+            return Err(CommandFailure::Input(reason.to_owned()));
+        }
+        Ok(())
+    }
+
     /// A record of `verdicts` must be able to hold the verdicts on one record of `receipts`, and
     /// one append those on a block.
-    fn fit_verdicts(&self) -> Result<(), CommandFailure> {
+    ///
+    /// # Errors
+    /// The limit that is too small, and what is allowed.
+    pub fn fit_verdicts(&self) -> Result<(), CommandFailure> {
         let batch = self.limits.batch_bytes_max;
         let record = verdicts_bytes(batch);
         let of_record = "3 x limits.batch_bytes_max and 4194304 bytes more";
@@ -219,6 +255,13 @@ impl Settings {
             }
         }
         Ok(())
+    }
+
+    /// Whether a PostgreSQL has the account store.
+    #[must_use]
+    pub fn has_account_server(&self) -> bool {
+        let url = self.accounts.url.as_deref();
+        url.is_some_and(|url| !url.trim().is_empty())
     }
 
     /// Checks that gateways on Kafka have keys to sign acknowledgements with. Commands that run no

@@ -13,7 +13,6 @@
 //! | `documents` | OpenAPI, JSON Schemas, pages of problem codes |
 //! | `answer`, `refusal`, `meters` | what goes out: answers, problems, metrics |
 //! | `written`, `budget_share` | long answers, and the memory that each may hold |
-//! | [`process`] | all of it as a process of its own |
 #![forbid(unsafe_code)]
 
 pub mod acknowledgement;
@@ -36,7 +35,6 @@ mod inflate;
 mod listener;
 mod meters;
 pub mod neighbour;
-pub mod process;
 mod rate;
 mod refusal;
 mod registered;

@@ -35,7 +35,7 @@ EVERYTHING = {
     **ENGINES,
     "commonLabels": {"team": "data"},
     "commonAnnotations": {"note": "all"},
-    "image": {"registry": "registry.example.com/team", "digests": {"gateway": "sha256:" + "0" * 64}, "pullSecrets": ["pull"]},
+    "image": {"registry": "registry.example.com/team", "digest": "sha256:" + "0" * 64, "pullSecrets": ["pull"]},
     "secrets": {
         "accountsUrl": "postgres://receipts:hunter-accounts@postgres/receipts?sslmode=require",
         "kafkaSaslPassword": "hunter-kafka",
@@ -323,13 +323,26 @@ def check_image_variables(chart):
         assert given["RECEIPTS_TELEMETRY_LOG_FORMAT"] == "text", name
 
 
+def check_one_image(chart):
+    """One image runs every service, the migrations and the command; the all-in-one's has the engine."""
+    version = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
+    for values, image in ((ENGINES, f"receipts:{version}"), (EVERYTHING, "registry.example.com/team/receipts@sha256:" + "0" * 64)):
+        for name, pod in pods(chart.template(values)):
+            (container,) = pod["spec"]["containers"]
+            assert container["image"] == image, container["image"]
+            assert container["args"] == {"migrations": ["migrate"], "tools": ["idle"]}.get(name, ["serve", name]), container["args"]
+    (pod,) = [pod for _, pod in pods(chart.template({"mode": "allInOne"}))]
+    (container,) = pod["spec"]["containers"]
+    assert (container["image"], container["args"]) == (f"receipts-all-in-one:{version}", ["up"])
+
+
 def check_tools(chart):
     """The command has what every service has, and doesn't run unless it is wanted."""
     objects = chart.template(EVERYTHING)
     tools = only(objects, "Deployment", "-tools")["spec"]
     assert tools["replicas"] == 0
     (container,) = tools["template"]["spec"]["containers"]
-    assert container["args"] == ["idle"] and container["image"].split("/")[-1].startswith("receipts-cli:")
+    assert container["args"] == ["idle"]
     given = {one["name"] for one in container["env"]}
     for name, pod in pods(objects):
         wanted = {one["name"] for one in pod["spec"]["containers"][0]["env"] if one["name"].startswith("RECEIPTS_")}
@@ -586,7 +599,7 @@ def main():
     check_scaling(chart)
     check_graces(chart)
     check_restarts(chart)
-    for check in (check_routes, check_runbook_urls, check_notes, check_image_variables, check_tools, check_small, check_accounts, check_registered, check_acknowledgement_keys):
+    for check in (check_routes, check_runbook_urls, check_notes, check_image_variables, check_one_image, check_tools, check_small, check_accounts, check_registered, check_acknowledgement_keys):
         check(chart)
     check_every_key(chart, runpy.run_path(str(HELM_FOLDER / "config-schema")))
     print(f"helm/check: {count + len(objects)} objects fit, and the chart keeps what it promises")

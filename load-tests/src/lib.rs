@@ -1,5 +1,6 @@
 //! The load generator with an exact end-to-end check.
 //!
+//! - [`command`]: the command line
 //! - [`plan`]: the arguments, and what they come to
 //! - [`workload`]: client keys, signed bodies, and what each one must lead to
 //! - [`expected`]: what the service must say in the end, kept as acknowledgements come in
@@ -21,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 pub mod check;
+pub mod command;
 pub mod drills;
 pub mod expected;
 pub mod fleet;

@@ -8,15 +8,14 @@ use clap::Parser;
 use receipt::Algorithm;
 
 /// Sends signed receipts to a gateway and checks, to the last one, that they are counted as they
-/// should be.
+/// should be
 #[derive(Debug, Parser)]
 #[command(
-    version,
     args_override_self = true,
     after_help = "Examples:
-  receipts-load --gateway http://127.0.0.1:8080 --analytics http://127.0.0.1:8080 --api-key KEY --publisher example.com --count 100000 --batch 500
-  receipts-load ... --rate 2000 --duration 30        open loop: 2,000 receipts/s for 30 s, latency from the intended start
-  receipts-load ... --concurrency 64 --count 50000   closed loop: 64 requests at a time
+  receipts-load run --gateway http://127.0.0.1:8080 --analytics http://127.0.0.1:8080 --api-key KEY --publisher example.com --count 100000 --batch 500
+  receipts-load run ... --rate 2000 --duration 30        open loop: 2,000 receipts/s for 30 s, latency from the intended start
+  receipts-load run ... --concurrency 64 --count 50000   closed loop: 64 requests at a time
 
 Exit codes: 0 every number is right, 1 a number differs or a request was never acknowledged, 2 the run could not be made."
 )]

@@ -14,7 +14,7 @@ async fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     };
     let setting = Setting {
-        programs: Path::new(env!("CARGO_BIN_EXE_receipts-drills"))
+        programs: Path::new(env!("CARGO_BIN_EXE_receipts-load"))
             .parent()
             .unwrap_or(Path::new("."))
             .to_owned(),

@@ -5,11 +5,11 @@
 //! the log has the receipt durably. `GET /healthz` and `/readyz` are there too. TLS is the web
 //! server's in front, which passes this one path on; name it in `[gateway] trusted_proxies`.
 //!
-//! [`run`] is the whole process, configured as the gateway is: `[gateway]`, `[limits]`, `[log]`,
-//! `[kafka]`, `[telemetry]`, `[data]`. The log is the embedded one under `[data] dir`, which
-//! belongs to one process at a time: `receipts up` on the same directory, later, counts what came
-//! in (and takes new ones itself, at the same address). A publisher who has a program of their own
-//! around it calls [`serve`].
+//! `receipts serve webhook` is a process of it, configured as the gateway is: `[gateway]`,
+//! `[limits]`, `[log]`, `[kafka]`, `[telemetry]`, `[data]`. The log is the embedded one under
+//! `[data] dir`, which belongs to one process at a time: `receipts up` on the same directory,
+//! later, counts its receipts (and accepts new ones itself, at the same address). A publisher who
+//! has a program of their own around it calls [`run`].
 //!
 //! Receipts for entries that the publisher doesn't have are answered 404 with
 //! `[gateway] webhook_entries = "required"` and a `webhook_entries_file`.
@@ -22,20 +22,11 @@ pub use gateway::{
     AcknowledgementKeys, Deps, EntryBook, GatewayConfig, GatewayError, NamedEntry, Routes, WebhookEntries,
 };
 
-/// The process, until it is signalled to end.
-///
-/// # Errors
-/// A fault of the configuration, a log that doesn't open, a port that is taken, a drain that didn't
-/// end.
-pub fn run() -> anyhow::Result<()> {
-    gateway::process::run(Routes::Webhook)
-}
-
 /// Serves `listener` until `shutdown`; whatever routes `deps` names, only the webhook's.
 ///
 /// # Errors
 /// As [`gateway::run`].
-pub async fn serve(
+pub async fn run(
     listener: TcpListener,
     config: GatewayConfig,
     deps: Deps,

@@ -71,6 +71,7 @@ async fn load(setting: &Setting<'_>, name: &str, arguments: &[String]) -> Result
     let cpu = process::cpu_seconds(process)?;
     let began = Instant::now();
     let mut generator = generator(&programs.load);
+    generator.arg("run");
     generator.args(["--gateway", &stack.gateway(), "--analytics", &stack.analytics()]);
     generator
         .args(["--publisher", PUBLISHER, "--api-key", &key, "--json"])

@@ -35,7 +35,8 @@ it answered, kill -9 and power loss lose nothing: the next relay with this spool
 A use has url, purpose (training, inference or research), context, and content or contentHash. Optional: publisher, \
 entryId, receiptId, timestamp, datasetId, modelId, queryId, sessionId, studyId, researcherId. docs/relay.md has the details.
 
-Whoever may write to the socket signs as this client. SIGTERM or Ctrl-C drains for 5 seconds; the spool has the rest.
+Whoever may write to the socket signs as this client. SIGTERM or Ctrl-C drains for 5 seconds; the spool has the rest. \
+SIGHUP has no effect.
 
 Examples:
   receipts relay --url https://receipts.example.com --key client.key \\

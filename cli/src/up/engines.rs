@@ -5,11 +5,12 @@ use std::sync::Arc;
 use accounts::Accounts;
 use receipt_log::Log;
 use service::health::Health;
-use service::rate_limit::{RateLimiter, limiter};
+use service::rate_limit::RateLimiter;
 use tracing::info;
-use warehouse::{EmbeddedEngine, Target, Warehouse};
+use warehouse::{EmbeddedEngine, Warehouse};
 
 use crate::failure::CommandFailure;
+use crate::serve::engines;
 use crate::settings::Settings;
 
 /// The open engines.
@@ -34,32 +35,11 @@ impl Engines {
     /// # Errors
     /// The first engine that can't be opened, and why.
     pub async fn open(settings: &Settings, health: &Health) -> Result<Self, CommandFailure> {
-        let limiter = limiter(&settings.redis, settings.quotas.accounts_max, health)
-            .await
-            .map_err(CommandFailure::input)?;
-        let open = || Log::open(&settings.kafka, &settings.log, &settings.data.log());
-        let log = tokio::task::block_in_place(open).map_err(CommandFailure::unavailable)?;
-        let open = || Log::open_verdicts(&settings.kafka, &settings.verdicts, &settings.data.verdicts());
-        let verdicts = tokio::task::block_in_place(open).map_err(CommandFailure::unavailable)?;
-        let accounts = Accounts::open(&settings.accounts, settings.data.root())
-            .await
-            .map_err(CommandFailure::unavailable)?;
-        let (warehouse, embedded) = match &settings.warehouse.url {
-            Some(url) => {
-                let target = Target::Url(url.clone());
-                let warehouse = Warehouse::connect(&target, &settings.warehouse)
-                    .await
-                    .map_err(CommandFailure::unavailable)?;
-                warehouse.migrate().await.map_err(CommandFailure::unavailable)?;
-                (warehouse, None)
-            }
-            None => {
-                let (directory, socket) = (settings.data.warehouse(), settings.data.socket());
-                let engine = EmbeddedEngine::start(&settings.warehouse, &directory, &socket).await;
-                let engine = engine.map_err(CommandFailure::unavailable)?;
-                (engine.warehouse(), Some(engine))
-            }
-        };
+        let limiter = engines::rate_limiter(settings, health).await?;
+        let log = tokio::task::block_in_place(|| engines::receipts(settings))?;
+        let verdicts = tokio::task::block_in_place(|| engines::verdicts(settings))?;
+        let accounts = engines::accounts(settings).await?;
+        let (warehouse, embedded) = engines::warehouse(settings).await?;
         info!("logs, accounts and warehouse are open");
         Ok(Self {
             log,

@@ -5,20 +5,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use accounts::{ClientPolicy, RegistryCache, ShardMapCache};
+use accounts::ClientPolicy;
 use axum::Router;
-use gateway::{AcknowledgementKeys, Neighbour};
-use publisher_api::Authority;
-use receipt::Judge;
-use receipt_log::{InspectError, LogOpenError, PartitionState};
-use service::cpu::CpuPool;
+use gateway::{Neighbour, Routes};
+use receipt_log::{InspectError, PartitionState};
 use service::health::Health;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::{error, info, warn};
-use verifier::Policies;
 
 use super::engines::Engines;
 use super::entries::StoredEntries;
@@ -26,17 +22,9 @@ use super::front;
 use super::one_address::OneAddress;
 use crate::data_dir::Addresses;
 use crate::failure::CommandFailure;
+use crate::serve::deps;
 use crate::settings::Settings;
 
-/// Jobs that may wait for the gateway's CPU threads: each holds a body that admission has counted
-/// already.
-const GATEWAY_QUEUE_MAX: usize = 1_024;
-/// Home pages that wait to be read for a verification.
-const PUBLISHER_QUEUE_MAX: usize = 64;
-/// The verifier judges one block at a time.
-const VERIFIER_QUEUE_MAX: usize = 4;
-/// The writer decodes one batch of each shard at a time.
-const WRITER_QUEUE_MAX: usize = 4;
 /// Pause between two checks whether a draining service has caught up.
 const CATCH_UP_EVERY: Duration = Duration::from_millis(20);
 
@@ -179,82 +167,29 @@ impl Services {
         engines: &Engines,
         health: &Health,
     ) -> Result<Self, CommandFailure> {
-        // Pools of the one kind of bridge: a block of the verifier's must not keep a request
-        // waiting.
-        let pool = |name, queue_max| CpuPool::new(name, 0, queue_max).map_err(CommandFailure::unavailable);
-        let gateway_cpu = pool("gateway", GATEWAY_QUEUE_MAX)?;
         let registry_stop = CancellationToken::new();
-        let policy = settings.policy.policy();
         // One cache for gateway and verifier.
-        let registry = RegistryCache::start(
-            engines.accounts.clone(),
-            settings.policy.registry(),
-            registry_stop.clone(),
-        );
-        let policies = Some(Policies {
-            policy,
-            registry: registry.clone(),
-        });
-        let has_shards = settings.kafka.is_given();
-        let shard_map = has_shards.then(|| ShardMapCache::start(engines.accounts.clone(), registry_stop.clone()));
-        let verifier_deps = verifier::Deps {
-            processor: blocking(|| engines.log.processor(verifier::GROUP, &engines.verdicts))?,
-            receipts: engines.log.inspector(),
-            verdicts: engines.verdicts.inspector(),
-            policies,
-            shard_map,
-            cpu: pool("verifier", VERIFIER_QUEUE_MAX)?,
-            judge: Arc::new(Judge::new(
-                settings.limits.clone(),
-                settings.verifier.key_cache_entries_max,
-            )),
-            health: health.clone(),
-        };
-        let writer_deps = writer::Deps {
-            consumer: blocking(|| engines.verdicts.consumer(writer::GROUP))?,
-            evidence: blocking(|| writer::evidence::consumer(&engines.verdicts, &settings.writer))?,
-            warehouse: engines.warehouse.clone(),
-            cpu: pool("writer", WRITER_QUEUE_MAX)?,
-            health: health.clone(),
-        };
-        let analytics_deps = analytics_api::Deps {
-            warehouse: engines.warehouse.clone(),
-            accounts: engines.accounts.clone(),
-            progress: Arc::new(engines.warehouse.clone()),
-            limiter: Arc::clone(&engines.limiter),
-            quotas: settings.quotas.clone(),
-            health: health.clone(),
-        };
-        let outbound = outbound::OutboundClient::new(&settings.outbound).map_err(CommandFailure::input)?;
-        let authority =
-            Authority::new(&settings.auth, settings.data.root(), &outbound).map_err(CommandFailure::input)?;
-        let publisher_deps = publisher_api::Deps {
-            authority: Arc::new(authority),
-            outbound,
-            smtp: settings.smtp.clone(),
-            cpu: CpuPool::new("publisher", 1, PUBLISHER_QUEUE_MAX).map_err(CommandFailure::unavailable)?,
-            accounts: engines.accounts.clone(),
-            warehouse: engines.warehouse.clone(),
-            limiter: Arc::clone(&engines.limiter),
-            quotas: settings.quotas.clone(),
-            health: health.clone(),
-        };
+        let registry = deps::registry(settings, &engines.accounts, &registry_stop);
+        let verifier_deps = deps::verifier(
+            settings,
+            (&engines.log, &engines.verdicts),
+            &engines.accounts,
+            registry.clone(),
+            &registry_stop,
+            health,
+        )?;
+        let writer_deps = deps::writer(settings, &engines.verdicts, &engines.warehouse, health)?;
+        let limiter = || Arc::clone(&engines.limiter);
+        let analytics_deps = deps::analytics(settings, &engines.warehouse, &engines.accounts, limiter(), health);
+        let publisher_deps = deps::publisher(settings, &engines.warehouse, &engines.accounts, limiter(), health)?;
         let publisher_config = settings.publisher.clone();
         let (gateway_config, verifier_config) = (settings.gateway.clone(), settings.verifier.clone());
         let writer_config = settings.writer.clone();
         let analytics_config = settings.analytics.clone();
-        let acknowledgement_keys =
-            AcknowledgementKeys::open(&settings.gateway.acknowledgement_keys, settings.data.root())
-                .map_err(CommandFailure::input)?;
         let gateway_deps = gateway::Deps {
-            limits: settings.limits.clone(),
-            log: blocking(|| engines.log.writer())?,
-            cpu: gateway_cpu,
-            health: health.clone(),
-            routes: gateway::Routes::All,
             entries: Some(Arc::new(StoredEntries(engines.accounts.clone()))),
             registry: Some(registry).filter(|_| settings.policy.clients == ClientPolicy::Registered),
-            acknowledgement_keys: Arc::new(acknowledgement_keys),
+            ..deps::gateway(settings, &engines.log, Routes::All, health)?
         };
         let ServicePorts {
             gateway: gateway_port,
@@ -429,11 +364,6 @@ async fn writer_lag(engines: &Engines) -> Result<u64, InspectError> {
         }
     }
     Ok(lag)
-}
-
-/// Asks the log for what waits for the disk or the brokers.
-fn blocking<T>(ask: impl FnOnce() -> Result<T, LogOpenError>) -> Result<T, CommandFailure> {
-    tokio::task::block_in_place(ask).map_err(CommandFailure::unavailable)
 }
 
 /// Offsets between the group's commit and `end_offset`.

@@ -176,7 +176,7 @@ fn with_receiver(data: &Path, then: impl FnOnce(&str)) {
     let (url, ended) = runtime.block_on(async {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/api/service/receipt", listener.local_addr().unwrap());
-        let served = webhook::serve(listener, GatewayConfig::default(), deps, shutdown.clone());
+        let served = webhook::run(listener, GatewayConfig::default(), deps, shutdown.clone());
         (url, tokio::spawn(served))
     });
     then(&url);

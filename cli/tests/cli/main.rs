@@ -25,4 +25,5 @@ mod relay;
 mod running;
 mod send;
 mod sender_mistakes;
+mod serve;
 mod up;

@@ -2,7 +2,7 @@
 //! `RECEIPTS_<SECTION>_<KEY>` variables over it.
 //!
 //! Everything is read and checked before anything binds, and every fault is reported, not only the
-//! first. A binary reads the sections it needs and then calls [`Source::finish`]:
+//! first. A process reads the sections it needs and then calls [`Source::finish`]:
 //!
 //! ```
 //! # use service::config::{Source, ConfigError};

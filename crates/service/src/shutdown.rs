@@ -1,5 +1,5 @@
 //! Shutdown: SIGTERM or SIGINT requests a drain, a second one ends the process at once, and a drain
-//! has a deadline.
+//! has a deadline. SIGHUP, which ends a process by default, has no effect.
 
 use std::future::Future;
 use std::time::Duration;
@@ -11,31 +11,47 @@ use tokio_util::sync::CancellationToken;
 pub const INTERRUPTED_EXIT: i32 = 130;
 
 /// A token that the first SIGTERM or SIGINT cancels. The second ends the process with
-/// [`INTERRUPTED_EXIT`].
+/// [`INTERRUPTED_EXIT`]. SIGHUP only writes a log line.
 ///
 /// # Errors
 /// The signal handlers can't be set. Must be called within a tokio runtime.
 pub fn signals() -> std::io::Result<CancellationToken> {
-    let terminate = signal(SignalKind::terminate())?;
-    let interrupt = signal(SignalKind::interrupt())?;
+    let signals = Signals {
+        terminate: signal(SignalKind::terminate())?,
+        interrupt: signal(SignalKind::interrupt())?,
+        hangup: signal(SignalKind::hangup())?,
+    };
     let token = CancellationToken::new();
-    tokio::spawn(listen(terminate, interrupt, token.clone()));
+    tokio::spawn(signals.listen(token.clone()));
     Ok(token)
 }
 
-async fn listen(mut terminate: Signal, mut interrupt: Signal, token: CancellationToken) {
-    let name = next(&mut terminate, &mut interrupt).await;
-    tracing::info!(signal = name, "draining; a second signal ends the process at once");
-    token.cancel();
-    let name = next(&mut terminate, &mut interrupt).await;
-    tracing::warn!(signal = name, "ended by a second signal before the drain was done");
-    std::process::exit(INTERRUPTED_EXIT);
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
 }
 
-async fn next(terminate: &mut Signal, interrupt: &mut Signal) -> &'static str {
-    tokio::select! {
-        _ = terminate.recv() => "SIGTERM",
-        _ = interrupt.recv() => "SIGINT",
+impl Signals {
+    async fn listen(mut self, token: CancellationToken) {
+        let name = self.next().await;
+        tracing::info!(signal = name, "draining; a second signal ends the process at once");
+        token.cancel();
+        let name = self.next().await;
+        tracing::warn!(signal = name, "ended by a second signal before the drain was done");
+        std::process::exit(INTERRUPTED_EXIT);
+    }
+
+    async fn next(&mut self) -> &'static str {
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => return "SIGTERM",
+                _ = self.interrupt.recv() => return "SIGINT",
+                _ = self.hangup.recv() => {
+                    tracing::info!("SIGHUP has no effect: restart the process to read the configuration again");
+                }
+            }
+        }
     }
 }
 

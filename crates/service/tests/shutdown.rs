@@ -78,6 +78,22 @@ fn one_signal_drains() {
 }
 
 #[test]
+fn a_hangup_neither_drains_nor_ends() {
+    let mut process = start(true);
+    process.wait_for(LISTENING);
+    for _ in 0..3 {
+        process.send("HUP");
+    }
+    process.send("TERM");
+    process.wait_for(DRAINING);
+    // A hangup during a drain doesn't count as the second signal.
+    process.send("HUP");
+    process.send("INT");
+    let status = process.child.wait().unwrap();
+    assert_eq!((status.code(), status.signal()), (Some(INTERRUPTED_EXIT), None));
+}
+
+#[test]
 fn a_second_signal_ends_a_hanging_drain() {
     let mut process = start(true);
     process.wait_for(LISTENING);

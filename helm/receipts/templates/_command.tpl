@@ -27,7 +27,7 @@ tolerations:
 {{- end }}
 containers:
   - name: {{ .component }}
-    image: {{ include "receipts.image" (dict "root" $root "target" "cli") }}
+    image: {{ include "receipts.image" $root }}
     imagePullPolicy: {{ $root.Values.image.pullPolicy }}
     args: {{ toJson .args }}
     env:

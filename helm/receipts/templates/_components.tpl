@@ -116,9 +116,9 @@ a variable is stronger than the file.
   value: /etc/receipts/config/receipts.toml
 - name: RECEIPTS_TELEMETRY_LOG_FORMAT
   value: {{ $config.telemetry.log_format | quote }}
-{{- if not $services }}
 - name: RECEIPTS_DATA_DIR
   value: {{ $config.data.dir | quote }}
+{{- if not $services }}
 - name: RECEIPTS_GATEWAY_LISTEN
   value: {{ $config.gateway.listen | quote }}
 - name: RECEIPTS_TELEMETRY_METRICS_LISTEN

@@ -51,15 +51,15 @@ annotations:
 {{- end }}
 {{- end -}}
 
-{{/* {root, target} */}}
+{{/* The image of every container; its argument is the root. */}}
 {{- define "receipts.image" -}}
-{{- $image := .root.Values.image -}}
-{{- $name := printf "%s%s" $image.prefix .target -}}
+{{- $image := .Values.image -}}
+{{- $name := $image.name | default (ternary "receipts-all-in-one" "receipts" (eq .Values.mode "allInOne")) -}}
 {{- with $image.registry }}{{- $name = printf "%s/%s" (trimSuffix "/" .) $name -}}{{- end -}}
-{{- with index $image.digests .target -}}
+{{- with $image.digest -}}
 {{- printf "%s@%s" $name . -}}
 {{- else -}}
-{{- printf "%s:%s" $name ($image.tag | default $.root.Chart.AppVersion) -}}
+{{- printf "%s:%s" $name ($image.tag | default $.Chart.AppVersion) -}}
 {{- end -}}
 {{- end -}}
 

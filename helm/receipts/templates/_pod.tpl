@@ -1,5 +1,5 @@
 {{/*
-A pod template: {root, component, target, values, sections, secrets, listens, section}. Its admin port is the one that the probes ask:
+A pod template: {root, component, args, values, sections, secrets, listens, section}. Its admin port is the one that the probes ask:
 it answers when the service's own port is full, and isn't reachable from outside.
 */}}
 {{- define "receipts.pod" -}}
@@ -67,11 +67,9 @@ spec:
   {{- end }}
   containers:
     - name: {{ .component }}
-      image: {{ include "receipts.image" . }}
+      image: {{ include "receipts.image" $root }}
       imagePullPolicy: {{ $root.Values.image.pullPolicy }}
-      {{- with .args }}
-      args: {{ toJson . }}
-      {{- end }}
+      args: {{ toJson .args }}
       env:
         {{- include "receipts.env" (dict "root" $root "secrets" .secrets "extraEnv" $values.extraEnv) | nindent 8 }}
       ports:

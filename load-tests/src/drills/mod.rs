@@ -46,7 +46,7 @@ enum Body {
 /// Setting of the drills.
 #[derive(Debug, Clone)]
 pub struct Setting {
-    /// The folder with the services' programs.
+    /// The folder with `receipts` and `receipts-load`.
     pub programs: PathBuf,
     /// Whether seconds must do instead of minutes.
     pub short: bool,

@@ -41,7 +41,7 @@ const FOR_DRILLS: [(&str, &str); 2] = [
 /// Composition of a fleet.
 #[derive(Debug, Clone)]
 pub struct Shape {
-    /// The folder with the services' programs.
+    /// The folder with `receipts` and `receipts-load`.
     pub programs: PathBuf,
     /// Gateways.
     pub gateways: usize,
@@ -338,7 +338,7 @@ struct Place<'a> {
 
 impl Place<'_> {
     fn replica(&self, service: &str, number: usize) -> Result<Replica> {
-        let program = self.programs.join(format!("receipts-{service}"));
+        let program = self.programs.join("receipts");
         ensure!(
             program.is_file(),
             "{} isn't built: cargo build --workspace --bins",
@@ -391,13 +391,20 @@ fn start_engines(shape: &Shape) -> Result<(Kafka, Redis, Postgres)> {
 }
 
 fn endpoint_process(programs: &Path, folder: &Path, listen: SocketAddr) -> Result<Process> {
-    let program = programs.join("receipts-endpoint");
+    let program = programs.join("receipts-load");
     ensure!(program.is_file(), "{} isn't built", program.display());
     let data = folder.join("endpoint");
     std::fs::create_dir_all(&data).context("the endpoint's folder")?;
     let command = move || {
         let mut command = test_engines::dying_with_us(&program, "KILL");
-        command.args(["--listen", &listen.to_string(), "--user", ENDPOINT_USER, "--data"]);
+        command.args([
+            "endpoint",
+            "--listen",
+            &listen.to_string(),
+            "--user",
+            ENDPOINT_USER,
+            "--data",
+        ]);
         command
             .arg(&data)
             .env("RECEIPTS_LOAD_ENDPOINT_PASSWORD", ENDPOINT_PASSWORD);

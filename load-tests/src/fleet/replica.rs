@@ -50,14 +50,13 @@ impl Replica {
             _ => {}
         }
         let clock: Arc<Mutex<Option<i64>>> = Arc::default();
-        let (program, shift) = (program.to_owned(), Arc::clone(&clock));
+        let (program, service, shift) = (program.to_owned(), service.to_owned(), Arc::clone(&clock));
         let wrong_clock = folder.join("wrong_clock.so");
         let library = wrong_clock.clone();
         let command = move || {
             let mut command = test_engines::dying_with_us(&program, "KILL");
+            command.args(["serve", &service]);
             command.envs(environment.iter().map(|(key, value)| (key, value)));
-            // An error at the start shows its causes alone.
-            command.env("RUST_LIB_BACKTRACE", "0");
             if let Some(shift_s) = *shift.lock() {
                 command.env("LD_PRELOAD", &library);
                 command.env("RECEIPTS_TEST_CLOCK_SHIFT_S", shift_s.to_string());

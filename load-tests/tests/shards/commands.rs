@@ -16,7 +16,7 @@ const SMALL: &str = "p7.example";
 impl Installation {
     /// Runs `receipts` and returns its exit code and its JSON.
     fn receipts(&self, arguments: &[&str]) -> (Option<i32>, Value) {
-        let programs = Path::new(env!("CARGO_BIN_EXE_receipts-drills")).parent().unwrap();
+        let programs = Path::new(env!("CARGO_BIN_EXE_receipts-load")).parent().unwrap();
         let output = block_in_place(|| {
             let mut command = Command::new(programs.join("receipts"));
             command
