@@ -1,6 +1,6 @@
 //! `receipts serve`: one service in a process of its own.
 //!
-//! - [`process`]: the process, from its engines to its drain
+//! - `process`: the process, from its engines to its drain
 //! - [`engines`] and [`deps`]: the engines, and the dependencies of the services on them; also for
 //!   `receipts up`
 
