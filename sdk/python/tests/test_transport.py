@@ -132,6 +132,17 @@ def test_request_has_a_total_time(new_client: Make, gateway: Gateway) -> None:
     assert took < 20
 
 
+def test_requests_are_made_while_no_thread_can_start(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: threading.Timer) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    transport = Transport(gateway.url)
+    monkeypatch.setattr(threading.Timer, "start", fail)
+    assert transport.request("GET", gateway.url + "/.well-known/receipts-keys.json", {})[0] == 200
+
+
 @pytest.mark.parametrize("is_compressed", [True, False])
 def test_bodies_are_compressed(new_client: Make, gateway: Gateway, is_compressed: bool) -> None:
     client = new_client(is_compressed=is_compressed)

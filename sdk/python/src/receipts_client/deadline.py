@@ -26,7 +26,9 @@ class Deadline:
 
     def __enter__(self) -> Deadline:
         _current.deadline = self
-        self._timer.start()
+        # Python 3.12 starts no thread at the interpreter's exit, when `close` has a deadline itself.
+        with contextlib.suppress(RuntimeError):
+            self._timer.start()
         return self
 
     def __exit__(
