@@ -23,6 +23,7 @@ from receipts_client import (
     ClosedError,
     Options,
     QueueFullError,
+    ReceiptsError,
     Rejection,
     Use,
     UseError,
@@ -476,6 +477,9 @@ def test_fake_gateway_collects_receipts(rejected: list[Rejection]) -> None:
         client = Client(fake.url, CLIENT_ID, signer, on_rejected=rejected.append, options=options)
         identifier = client.record(use())
         assert client.flush(30)
+        assert list(client.outcomes()) == []
+        with pytest.raises(ReceiptsError, match="not_found"):
+            client.explain(b"{}")
         fake.status = 400
         client.record(use())
         assert client.close()

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta, timezone
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import ip_address
+from pathlib import Path
 from typing import Any
 from urllib.request import ProxyHandler, Request, build_opener
 
 import pytest
+import urllib3
 from conftest import Gateway, Step
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 
 from receipts_client import Client, Entry, ReceiptsError, Use, __version__
 from receipts_client.transport import Transport
@@ -46,13 +56,13 @@ class Server:
             def log_message(self, format: str, *args: Any) -> None:
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        self.listener = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.listener.server_port}"
+        threading.Thread(target=self.listener.serve_forever, daemon=True).start()
 
     def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        self.listener.shutdown()
+        self.listener.server_close()
 
 
 @pytest.fixture
@@ -130,6 +140,53 @@ def test_request_has_a_total_time(new_client: Make, gateway: Gateway) -> None:
     assert (answer.outcome, answer.code) == ("retried", "unreachable")
     assert "no whole answer within 0.5 s" in answer.detail
     assert took < 20
+
+
+def certificate(folder: Path) -> Path:
+    """A certificate of 127.0.0.1 by itself, and its key, in one file."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "tests")])
+    now = datetime.now(timezone.utc)
+    address = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
+    signed = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(address, critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    file = folder / "server.pem"
+    file.write_bytes(secret + signed.public_bytes(Encoding.PEM))
+    return file
+
+
+def test_total_time_holds_with_tls(tmp_path: Path) -> None:
+    file = certificate(tmp_path)
+    stop = threading.Event()
+
+    def answer(method: str, path: str, headers: Any, body: bytes) -> tuple[int, bytes]:
+        if path == "/slow":
+            stop.wait(60)
+        return 200, b"yes"
+
+    server = Server(answer)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(file)
+    server.listener.socket = context.wrap_socket(server.listener.socket, server_side=True)
+    url = server.url.replace("http:", "https:")
+    transport = Transport(url, ca_file=str(file), request_timeout_s=1)
+    assert transport.request("GET", url + "/fast", {})[:2] == (200, b"yes")
+    with pytest.raises(urllib3.exceptions.HTTPError):
+        transport.request("GET", url + "/slow", {})
+    with pytest.raises(urllib3.exceptions.HTTPError, match="certificate"):
+        Transport(url).request("GET", url + "/fast", {})
+    stop.set()
+    server.close()
 
 
 def test_requests_are_made_while_no_thread_can_start(

@@ -26,7 +26,7 @@ class Deadline:
 
     def __enter__(self) -> Deadline:
         _current.deadline = self
-        # Python 3.12 starts no thread at the interpreter's exit, when `close` has a deadline itself.
+        # Python 3.12 starts no thread at the interpreter's exit, where `close` has a deadline.
         with contextlib.suppress(RuntimeError):
             self._timer.start()
         return self
