@@ -104,7 +104,7 @@ def test_undelivered_receipts_are_reported_at_close(
 def test_receipts_in_flight_are_reported_at_close(
     new_client: Make, gateway: Gateway, rejected: list[Rejection]
 ) -> None:
-    gateway.default = Step(delay_s=2)
+    gateway.default = Step(delay_s=6)
     client = new_client(batch_receipts_max=10)
     recorded = {client.record(use(number)) for number in range(20)}
     while len(gateway.arrivals) < 2:
@@ -112,7 +112,9 @@ def test_receipts_in_flight_are_reported_at_close(
     assert not client.close(0.1)
     assert {one.receipt_id for one in rejected} == recorded and len(rejected) == 20
     assert {one.code for one in rejected} == {"undelivered"}
-    time.sleep(2.5)
+    while gateway.in_flight:
+        time.sleep(0.1)
+    time.sleep(0.5)
     # The answers that come nevertheless change nothing.
     assert len(rejected) == 20 and client.state()["acknowledged"] == 0
 
