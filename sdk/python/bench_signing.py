@@ -20,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from receipts_client import Client, PemSigner, Use, canonicalize
+from receipts_client import Client, Options, PemSigner, Use, canonicalize
 from receipts_client.batch import signed_receipt
 from receipts_client.testing import FakeGateway
 
@@ -49,7 +49,8 @@ def serve(pipe: Any) -> None:
 
 
 def record_rate(seconds: float, signer: PemSigner, url: str, spool: str | None) -> float:
-    client = Client(url, CLIENT_ID, signer, spool_dir=spool, queue_wait_s=60)
+    options = Options(queue_wait_s=60)
+    client = Client(url, CLIENT_ID, signer, spool_dir=spool, options=options)
     measured = rate(seconds, lambda: client.record(use()))
     client.close(60)
     return measured

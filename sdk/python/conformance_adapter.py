@@ -5,13 +5,28 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
+import threading
+from dataclasses import fields
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from receipts_client import Client, PemSigner, QueueFullError, Rejection, Use
+from receipts_client import (
+    Acknowledgement,
+    Client,
+    Options,
+    PemSigner,
+    QueueFullError,
+    Rejection,
+    Use,
+)
 
+_UNSUPPORTED = {
+    "a_record_that_nobody_awaits_reports_its_failure": "record raises in its caller",
+}
 _OPTIONS = {
+    "clientName": ("name", 1),
+    "clientVersion": ("version", 1),
+    "spoolDir": ("spool_dir", 1),
     "batchReceiptsMax": ("batch_receipts_max", 1),
     "batchBytesMax": ("batch_bytes_max", 1),
     "batchDelayMs": ("batch_delay_s", 1_000),
@@ -40,26 +55,37 @@ class Adapter:
 
     client: Client
     rejected: list[Rejection]
+    acknowledgements: list[Acknowledgement]
+    metrics: dict[str, float]
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def capabilities(self) -> tuple[int, dict[str, Any]]:
+        return 200, {"unsupported": _UNSUPPORTED}
 
     def init(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        options = {
-            name: body[member] / unit if unit > 1 else body[member]
-            for member, (name, unit) in _OPTIONS.items()
-            if member in body
-        }
-        self.rejected = []
+        options: dict[str, Any] = {}
+        for member, value in body.items():
+            name, unit = _OPTIONS.get(member, (member, 1))
+            options[name] = value / unit if unit > 1 else value
+        bounds = {one.name: options.pop(one.name) for one in fields(Options) if one.name in options}
+        self.rejected, self.acknowledgements, self.metrics = [], [], {}
         self.client = Client(
-            body["url"],
-            body["clientId"],
-            PemSigner(body["privateKey"]),
-            name=body["clientName"],
-            version=body["clientVersion"],
-            organization=body["organization"],
-            spool_dir=body.get("spoolDir"),
+            options.pop("url"),
+            options.pop("clientId"),
+            PemSigner(options.pop("privateKey")),
             on_rejected=self.rejected.append,
+            on_acknowledged=self.acknowledgements.append,
+            on_metric=self.measure,
+            options=Options(**bounds),
             **options,
         )
         return 200, {}
+
+    def measure(self, name: str, value: float) -> None:
+        with self._lock:
+            self.metrics[name] = self.metrics.get(name, 0) + value
 
     def record(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         recorded: list[str] = []
@@ -69,6 +95,8 @@ class Adapter:
                 recorded.append(self.client.record(use))
             except QueueFullError:
                 return 507, {"receiptIds": recorded, "error": "queue_full"}
+            except OSError:
+                return 507, {"receiptIds": recorded, "error": "spool_failed"}
         return 200, {"receiptIds": recorded}
 
     def flush(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
@@ -96,6 +124,16 @@ class Adapter:
                 }
                 for rejection in self.rejected
             ],
+            "acknowledgements": [
+                {
+                    "batchId": one.batch_id,
+                    "receiptIds": one.receipt_ids,
+                    "acknowledgement": one.acknowledgement,
+                }
+                for one in self.acknowledgements
+            ],
+            "failed": [],
+            "metrics": self.metrics,
         }
 
 
@@ -115,7 +153,7 @@ class Handler(BaseHTTPRequestHandler):
             self._answer(400, {"error": str(error)})
 
     def do_GET(self) -> None:
-        self._answer(*adapter.state())
+        self._answer(*getattr(adapter, self.path.strip("/"))())
 
     def _answer(self, status: int, members: dict[str, Any]) -> None:
         data = json.dumps(members).encode()
@@ -132,7 +170,6 @@ def main() -> None:
     port = int(os.environ["PORT"])
     server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
     server.daemon_threads = True
-    print("ready", file=sys.stderr)
     server.serve_forever()
 
 

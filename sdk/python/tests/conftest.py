@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
 
-from receipts_client import Client, Rejection
+from receipts_client import Client, Options, Rejection
 from receipts_client.testing import new_signer
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -24,6 +25,7 @@ settings.load_profile("short")
 
 CLIENT_ID = "018f3f3c-7f2e-7cc0-8b6a-2f6d1c7e9a10"
 FAST = {"batch_delay_s": 0.05, "retry_min_s": 0.01, "retry_max_s": 0.05}
+BOUNDS = {one.name for one in fields(Options)}
 
 
 class Gateway(ScriptedGateway):
@@ -40,6 +42,14 @@ def gateway() -> Iterator[Gateway]:
     gateway.close()
 
 
+@pytest.fixture(autouse=True)
+def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy of this machine has nothing to do with the gateways of the tests."""
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+
+
 @pytest.fixture
 def rejected() -> list[Rejection]:
     return []
@@ -52,8 +62,10 @@ def new_client(gateway: Gateway, rejected: list[Rejection]) -> Iterator[Callable
     def make(**options: Any) -> Client:
         signer = options.pop("signer", None) or new_signer()
         url = options.pop("url", gateway.url)
-        options = {"on_rejected": rejected.append, **FAST, **options}
-        clients.append(Client(url, CLIENT_ID, signer, **options))
+        options = {"on_rejected": rejected.append, **options}
+        bounds: dict[str, Any] = {**FAST}
+        bounds |= {name: options.pop(name) for name in BOUNDS & set(options)}
+        clients.append(Client(url, CLIENT_ID, signer, options=Options(**bounds), **options))
         return clients[-1]
 
     yield make

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import hashlib
 import logging
 import multiprocessing
 import os
@@ -11,16 +11,19 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import CLIENT_ID, FAST, Gateway, Step
+from conftest import CLIENT_ID, Gateway, Step
 
 from receipts_client import (
+    Acknowledgement,
     Client,
     ClosedError,
+    Options,
     QueueFullError,
-    RejectedError,
+    ReceiptsError,
     Rejection,
     Use,
     UseError,
@@ -54,6 +57,13 @@ def test_client_is_made_with_its_required_arguments_alone(gateway: Gateway) -> N
         {"retry_max_s": float("nan")},
         {"queue_wait_s": float("inf")},
         {"queue_wait_s": "1"},
+        {"batch_receipts_max": "five"},
+        {"batch_receipts_max": 5.5},
+        {"request_timeout_s": 0},
+        {"is_compressed": "gzip"},
+        {"ca_file": "/nope"},
+        {"proxy": "nonsense"},
+        {"proxy": "socks5://127.0.0.1:1"},
     ],
 )
 def test_wrong_option_is_refused(new_client: Make, options: dict[str, Any]) -> None:
@@ -89,6 +99,118 @@ def test_undelivered_receipts_are_reported_at_close(
         time.sleep(0.01)
     assert {one.receipt_id for one in rejected} == recorded and len(rejected) == 7
     assert {one.code for one in rejected} == {"undelivered"}
+
+
+def test_receipts_in_flight_are_reported_at_close(
+    new_client: Make, gateway: Gateway, rejected: list[Rejection]
+) -> None:
+    gateway.default = Step(delay_s=6)
+    client = new_client(batch_receipts_max=10)
+    recorded = {client.record(use(number)) for number in range(20)}
+    while len(gateway.arrivals) < 2:
+        time.sleep(0.01)
+    assert not client.close(0.1)
+    assert {one.receipt_id for one in rejected} == recorded and len(rejected) == 20
+    assert {one.code for one in rejected} == {"undelivered"}
+    while gateway.in_flight:
+        time.sleep(0.1)
+    time.sleep(0.5)
+    # The answers that come nevertheless change nothing.
+    assert len(rejected) == 20 and client.state()["acknowledged"] == 0
+
+
+def test_receipts_in_flight_are_reported_at_exit(gateway: Gateway) -> None:
+    gateway.default = Step(delay_s=60)
+    program = f"""
+from receipts_client import Client, Use
+from receipts_client.testing import new_signer
+signer = new_signer()
+client = Client({gateway.url!r}, {CLIENT_ID!r}, signer, on_rejected=lambda one: print(one.code))
+client.record(Use("https://news.example/", "training", "a", content="b"))
+"""
+    process = run_program(program)
+    assert process.stdout == "undelivered\n" and "undelivered" in process.stderr
+
+
+def test_first_request_after_a_fork_needs_no_import() -> None:
+    # A fork while the parent imports the codec of host names leaves the lock of its import held.
+    process = run_program("import sys, receipts_client; print('encodings.idna' in sys.modules)")
+    assert process.stdout == "True\n", process.stderr
+
+
+@pytest.mark.parametrize("kind", ["Pool(2)", "Process"])
+def test_children_of_billiard_deliver_at_their_end(gateway: Gateway, kind: str) -> None:
+    program = f"""
+import billiard
+from receipts_client import Client, Options, Use
+from receipts_client.testing import new_signer
+options = Options(batch_delay_s=60)
+client = Client({gateway.url!r}, {CLIENT_ID!r}, new_signer(), options=options)
+def work(number):
+    return client.record(Use(f"https://news.example/{{number}}", "training", "a", content="b"))
+if {kind!r} == "Process":
+    children = [billiard.Process(target=work, args=(number,)) for number in range(6)]
+    for child in children:
+        child.start()
+else:
+    pool = billiard.{kind}
+    pool.map(work, range(6))
+    pool.close()
+    children = [pool]
+for child in children:
+    child.join()
+"""
+    process = run_program(program)
+    assert process.returncode == 0, process.stderr
+    assert len(gateway.ids()) == 6, process.stderr
+
+
+def test_failed_records_are_counted(new_client: Make, gateway: Gateway) -> None:
+    names: list[str] = []
+    client = new_client(
+        url=AWAY, on_metric=lambda name, _: names.append(name), queue_receipts_max=1
+    )
+    client.record(use())
+    with pytest.raises(UseError):
+        client.record(Use("nonsense", "training", "a", content="b"))
+    with pytest.raises(QueueFullError):
+        client.record(use())
+    client.close(0)
+    with pytest.raises(ClosedError):
+        client.record(use())
+    assert names.count("failed") == 3
+
+
+def test_receipt_beyond_64_kib_is_refused(new_client: Make, gateway: Gateway) -> None:
+    # Control characters take six bytes each.
+    texts = {name: "\x01" * 4_096 for name in ("model_id", "query_id", "session_id")}
+    with pytest.raises(UseError, match="65536"):
+        new_client().record(use(**texts))
+
+
+def test_either_bound_of_the_queue_can_be_reached() -> None:
+    options = Options()
+    # Of the smallest receipts, and of ones with all members.
+    assert options.queue_receipts_max * 750 < options.queue_bytes_max
+    assert options.queue_receipts_max * 1_500 > options.queue_bytes_max
+
+
+def test_acknowledgements_are_handed_over_before_the_batch_ends(
+    new_client: Make, gateway: Gateway, tmp_path: Path
+) -> None:
+    seen: list[tuple[Acknowledgement, int]] = []
+
+    def keep(one: Acknowledgement) -> None:
+        seen.append((one, len(list(tmp_path.rglob("*.batch")))))
+
+    client = new_client(spool_dir=tmp_path, on_acknowledged=keep)
+    recorded = [client.record(use(number)) for number in range(3)]
+    assert client.flush(30)
+    [(one, files)] = seen
+    assert one.receipt_ids == recorded and files == 1
+    assert one.acknowledgement == gateway.arrivals[0].acknowledgement
+    digest = hashlib.sha256(one.body).hexdigest()
+    assert one.acknowledgement["requestDigest"] == f"sha256:{digest}"
 
 
 def test_full_queue_waits_and_then_raises(new_client: Make, gateway: Gateway) -> None:
@@ -161,11 +283,12 @@ def test_strange_answers_acknowledge_nothing(new_client: Make, gateway: Gateway)
 @pytest.mark.parametrize(
     "text",
     [
-        b"<html>",
-        b"[1]",
-        b'{"errors":3}',
-        b'{"errors":[3,{"pointer":4},{"pointer":"/receipts/x/a"},{"pointer":"/receipts/77"}]}',
-        b'{"errors":[{"pointer":"/receipts/' + b"9" * 5_000 + b'"}]}',
+        b'{"type":"/problems/invalid_batch","errors":' + errors + b"}"
+        for errors in [
+            b"3",
+            b'[3,{"pointer":4},{"pointer":"/receipts/x/a"},{"pointer":"/receipts/77"}]',
+            b'[{"pointer":"/receipts/' + b"9" * 5_000 + b'"}]',
+        ]
     ],
 )
 def test_strange_refusal_ends_the_batch(
@@ -252,43 +375,6 @@ def test_threads_record_at_one_time(new_client: Make, gateway: Gateway) -> None:
     assert client.flush(60) and gateway.ids() == set(recorded) and len(set(recorded)) == 400
 
 
-def test_submit_waits_for_the_answer(new_client: Make, gateway: Gateway) -> None:
-    upper = "0192F0C1-D2E3-7A4B-8C5D-6E7F80910001"
-
-    async def run() -> None:
-        client = new_client(requests_in_flight_max=1)
-        both = await asyncio.gather(
-            client.submit(use(receipt_id=upper)), client.submit(use(receipt_id=upper.lower()))
-        )
-        assert set(both) == {upper.lower()}
-        gateway.steps = [Step(400, faults=[(0, "invalid_url", "/content/url")])]
-        with pytest.raises(RejectedError) as error:
-            await client.submit(use())
-        assert error.value.rejection.pointer == "/content/url"
-        with pytest.raises(UseError):
-            await client.submit(Use("nonsense", "training", ""))
-        gateway.default = Step(503)
-        waiting = asyncio.create_task(client.submit(use()))
-        await asyncio.sleep(0.1)
-        await asyncio.to_thread(client.close, 0.1)
-        with pytest.raises((ClosedError, RejectedError)):
-            await waiting
-
-    asyncio.run(asyncio.wait_for(run(), 60))
-
-
-def test_submit_whose_loop_ended_disturbs_nothing(new_client: Make, gateway: Gateway) -> None:
-    gateway.default = Step(delay_s=0.3)
-    client = new_client()
-
-    async def run() -> None:
-        with pytest.raises(asyncio.TimeoutError):
-            await asyncio.wait_for(client.submit(use()), 0.1)
-
-    asyncio.run(run())
-    assert client.flush(30) and len(gateway.arrivals) == 1
-
-
 def child_of(client: Client, queue: Any) -> None:
     """Record in a process that was forked, and end without a close."""
     queue.put(client.record(use(1)))
@@ -345,16 +431,32 @@ def run_program(program: str) -> subprocess.CompletedProcess[str]:
 
 def test_exit_of_the_interpreter_delivers(gateway: Gateway) -> None:
     program = f"""
-from receipts_client import Client, Use
+from receipts_client import Client, Options, Use
 from receipts_client.testing import new_signer
 def run():
-    client = Client({gateway.url!r}, {CLIENT_ID!r}, new_signer(), batch_delay_s=60)
+    options = Options(batch_delay_s=60)
+    client = Client({gateway.url!r}, {CLIENT_ID!r}, new_signer(), options=options)
     print(client.record(Use("https://news.example/", "training", "a", content="b")))
 run()
 """
     process = run_program(program)
     assert process.returncode == 0, process.stderr
     assert gateway.ids() == {process.stdout.strip()}
+
+
+def test_sigterm_that_ends_the_interpreter_delivers(gateway: Gateway) -> None:
+    program = f"""
+import os, signal, sys
+from receipts_client import Client, Options, Use
+from receipts_client.testing import new_signer
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+options = Options(batch_delay_s=60)
+client = Client({gateway.url!r}, {CLIENT_ID!r}, new_signer(), options=options)
+client.record(Use("https://news.example/", "training", "a", content="b"))
+os.kill(os.getpid(), signal.SIGTERM)
+"""
+    process = run_program(program)
+    assert process.returncode == 0 and len(gateway.ids()) == 1, process.stderr
 
 
 def test_exit_of_the_interpreter_waits_5_seconds_at_most() -> None:
@@ -372,14 +474,19 @@ for _ in range(4):
 
 def test_fake_gateway_collects_receipts(rejected: list[Rejection]) -> None:
     with FakeGateway() as fake:
-        client = Client(fake.url, CLIENT_ID, new_signer(), on_rejected=rejected.append, **FAST)  # type: ignore[arg-type]
+        options = Options(batch_delay_s=0.05)
+        signer = new_signer()
+        client = Client(fake.url, CLIENT_ID, signer, on_rejected=rejected.append, options=options)
         identifier = client.record(use())
         assert client.flush(30)
+        assert list(client.outcomes()) == []
+        with pytest.raises(ReceiptsError, match="not_found"):
+            client.explain(b"{}")
         fake.status = 400
         client.record(use())
         assert client.close()
     assert [receipt["receiptId"] for receipt in fake.receipts] == [identifier]
-    assert [one.code for one in rejected] == ["fake"]
+    assert [one.code for one in rejected] == ["invalid_batch"]
 
 
 def test_logs_have_no_keys(

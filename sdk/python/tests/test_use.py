@@ -8,9 +8,18 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from receipts_client import PemSigner, Use, UseError, canonicalize
-from receipts_client.batch import receipts_of, signed_batch, signed_receipt, with_key
+from receipts_client.batch import (
+    key_member,
+    receipt_ids,
+    receipts_of,
+    signed_batch,
+    signed_receipt,
+    with_key,
+)
 from receipts_client.testing import new_signer
 from receipts_client.use import new_id
 from receipts_client.webhook import Webhook
@@ -45,6 +54,10 @@ def use(**members: Any) -> Use:
         {"content_hash": "sha256:" + "0" * 64},
         {"content": None, "content_hash": "sha256:12"},
         {"content": "\udfff"},
+        {"content": 5},
+        {"content": None, "content_hash": 5},
+        {"receipt_id": ""},
+        {"entry_id": ""},
         {"receipt_id": "12"},
         {"receipt_id": str(uuid.UUID(int=0))},
         {"entry_id": 12},
@@ -56,6 +69,12 @@ def use(**members: Any) -> Use:
 def test_wrong_member_is_refused(members: dict[str, Any]) -> None:
     with pytest.raises(UseError):
         use(**members).members()
+
+
+@pytest.mark.parametrize("host", ["my_blog.example", "news.example."])
+def test_error_names_a_member_that_the_caller_gave(host: str) -> None:
+    with pytest.raises(UseError, match=f"url's host '{host}'"):
+        use(url=f"https://{host}/").members()
 
 
 @pytest.mark.parametrize(
@@ -96,12 +115,27 @@ def test_receipt_and_batch_are_canonical_and_verify() -> None:
     assert len(Webhook("www.news.example").verify_all(body)) == 3
 
 
+@given(
+    st.lists(
+        st.text() | st.sampled_from([',{"client":', '],"signature":', '"receiptId":"']), min_size=1
+    )
+)
+def test_receipts_of_a_batch_are_found_whatever_their_texts(texts: list[str]) -> None:
+    signer = new_signer()
+    receipts = [
+        receipt_of(signer, context=one.encode("utf-8", "replace").decode()) for one in texts
+    ]
+    body = signed_batch(new_id(), receipts, signer)
+    assert receipts_of(body) == receipts
+    assert receipt_ids(body) == [json.loads(receipt)["receiptId"] for receipt in receipts]
+
+
 def test_receipt_of_another_key_is_signed_again() -> None:
     old, new = new_signer(), new_signer()
     # A text that looks like the new key's member doesn't count as one.
     receipt = receipt_of(old, context=f'"publicKey":{json.dumps(new.public_key)}')
-    again = with_key(receipt, new)
+    again = with_key(receipt, new, key_member(new))
     verified = Webhook().verify(again)
     assert verified["client"]["publicKey"] == new.public_key
     assert verified["receiptId"] == json.loads(receipt)["receiptId"]
-    assert with_key(again, new) is again
+    assert with_key(again, new, key_member(new)) is again

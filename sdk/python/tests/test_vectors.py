@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from receipts_client import (
+    CallbackSigner,
     CanonicalError,
     PemSigner,
     Use,
@@ -21,9 +22,11 @@ from receipts_client import (
     WebhookError,
     canonicalize,
 )
+from receipts_client.acknowledgements import AcknowledgementError, PublishedKeys, verified
 from receipts_client.canonical import parse
 from receipts_client.canonical_url import canonical_url, entry_id_of
 from receipts_client.signers import verify
+from receipts_client.transport import answer_of
 
 VECTORS = Path(__file__).resolve().parents[3] / "conformance" / "vectors"
 
@@ -80,6 +83,57 @@ def test_payload_hash(vector: dict[str, Any]) -> None:
     canonical = canonicalize(receipt)
     assert canonical == vector["canonical"].encode()
     assert hashlib.sha256(canonical).hexdigest() == vector["payloadHash"]
+
+
+@named("answers")
+def test_answer_means_what_the_rule_says(vector: dict[str, Any]) -> None:
+    fields = {"Location": vector["location"]} if "location" in vector else {}
+    answer = answer_of(vector["status"], vector["body"].encode(), fields)
+    # Of a 202, the acknowledgement decides.
+    expected = "acknowledged" if vector["name"] == "a 202 of something else" else vector["outcome"]
+    assert answer.outcome == expected
+    if answer.outcome == "split":
+        assert answer.is_gateways == (vector["name"] != "a proxy's 413")
+    assert vector.get("location", "") in answer.detail
+
+
+@named("acknowledgements")
+def test_acknowledgement_proves_what_it_says(vector: dict[str, Any]) -> None:
+    body = vector["body"].encode()
+    batch = json.loads(body)
+    keys = PublishedKeys(lambda: json.dumps(vector["keys"]).encode())
+    members = json.loads(vector["answer"]) if vector["answer"].startswith("{") else {}
+    arguments = (members, body, batch["batchId"], len(batch["receipts"]), keys)
+    if vector["valid"]:
+        assert verified(*arguments) == members["acknowledgement"]
+    else:
+        with pytest.raises(AcknowledgementError):
+            verified(*arguments)
+
+
+@named("private-keys")
+def test_private_key_is_read_or_the_error_has_the_command(
+    vector: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RECEIPTS_CLIENT_KEY", vector["pem"])
+    if "algorithm" in vector:
+        assert PemSigner.from_env().algorithm == vector["algorithm"]
+    else:
+        with pytest.raises(ValueError) as error:
+            PemSigner.from_env()
+        assert vector["command"] in str(error.value)
+
+
+@named("public-keys")
+def test_public_key_is_read_or_the_error_has_the_command(vector: dict[str, str]) -> None:
+    if "algorithm" in vector:
+        signer = CallbackSigner(vector["pem"], bytes)
+        assert signer.algorithm == vector["algorithm"]
+        assert signer.public_key == vector["publicKey"]
+    else:
+        with pytest.raises(ValueError) as error:
+            CallbackSigner(vector["pem"], bytes)
+        assert vector["command"] in str(error.value)
 
 
 @pytest.mark.parametrize("vector", vectors("entries"), ids=lambda vector: vector["url"])

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from .canonical import canonicalize
 from .signers import Signer, signature_text
+
+# Within a text the quotation marks would be escaped.
+_RECEIPT_ID = re.compile(rb'"receiptId":"([-0-9a-fA-F]{36})"')
 
 
 def signed_receipt(members: dict[str, Any], client: bytes, signer: Signer) -> bytes:
@@ -37,15 +41,20 @@ def signed_batch(batch_id: str, receipts: Sequence[bytes], signer: Signer) -> by
     return head + _signature(signer, head + tail) + tail
 
 
-def with_key(receipt: bytes, signer: Signer) -> bytes:
-    """Return a receipt signed by ``signer``.
+def key_member(signer: Signer) -> bytes:
+    """Return the member of the public key, as it is in the signer's receipts."""
+    return b'"publicKey":' + canonicalize(signer.public_key)
+
+
+def with_key(receipt: bytes, signer: Signer, member: bytes) -> bytes:
+    """Return a receipt signed by ``signer``, whose ``key_member`` is ``member``.
 
     Receipts that an earlier process left may have another key, for example after a rotation, and a
     batch is signed by the one key of all its receipts. Only for receipts that the service has not
     stored.
     """
     # Within a text the quotation marks would be escaped.
-    if b'"publicKey":' + canonicalize(signer.public_key) in receipt:
+    if member in receipt:
         return receipt
     members = json.loads(receipt)
     members["client"]["publicKey"] = signer.public_key
@@ -53,13 +62,25 @@ def with_key(receipt: bytes, signer: Signer) -> bytes:
 
 
 def receipts_of(body: bytes) -> list[bytes]:
-    """Return the receipts of a batch, as ``signed_batch`` got them."""
-    return [canonicalize(receipt) for receipt in json.loads(body)["receipts"]]
+    """Return the receipts of a batch, as ``signed_batch`` got them.
+
+    Much faster than a JSON parser: each receipt begins with the member ``client``, and within a
+    text the quotation marks would be escaped.
+    """
+    head, separator = body.index(b'"receipts":[') + len(b'"receipts":['), b',{"client":'
+    inner = body[head : body.rindex(b'],"signature":')]
+    first, *others = inner.split(separator)
+    return [first, *(separator[1:] + other for other in others)]
+
+
+def receipt_ids(data: bytes) -> list[str]:
+    """Return the IDs of the receipts in canonical form that the bytes have."""
+    return [match.decode() for match in _RECEIPT_ID.findall(data)]
 
 
 def receipt_id(receipt: bytes) -> str:
     """Return the ID of a receipt in canonical form."""
-    return str(json.loads(receipt)["receiptId"])
+    return receipt_ids(receipt)[0]
 
 
 def _signature(signer: Signer, message: bytes) -> bytes:

@@ -6,13 +6,13 @@ docs/receipt-format.md, "The canonical URL", defines both.
 from __future__ import annotations
 
 import re
-import unicodedata
 import uuid
 from urllib.parse import quote
 
 from .errors import UseError
 
 _URL = re.compile(r"(?ai)(https?)://([^/?#@:\[\]\\]+)(?::([0-9]*))?((?:[/?][^#]*)?)(?:#.*)?")
+_UNUSABLE = re.compile(r"[\s\x00-\x1f\x7f-\x9f]")
 _HOST = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*")
 _STANDARD_PORTS = (("http", 80), ("https", 443))
 _PORT_MAX = 65_535
@@ -21,7 +21,7 @@ _PORT_MAX = 65_535
 def canonical_url(url: str) -> str:
     """Return the canonical form of an http or https URL. Raises ``UseError``."""
     parts = _URL.fullmatch(url)
-    if parts is None or any(c.isspace() or unicodedata.category(c) == "Cc" for c in url):
+    if parts is None or _UNUSABLE.search(url):
         raise UseError(
             "url isn't an http or https URL without a user, white space and control characters"
         )

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-import asyncio
 import atexit
-import contextlib
 import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from .acknowledgements import Acknowledgement
 from .batch import signed_receipt
 from .canonical import canonicalize
 from .delivery import Delivery
-from .errors import ClosedError, ReceiptsError, Rejection
+from .errors import ClosedError, Rejection, UseError
 from .options import Options
-from .outcomes import explain, outcomes
+from .outcomes import Entries, Entry, explain, outcomes
 from .reports import Reports, Waiter
 from .signers import Signer, check
 from .spool import Spool
 from .transport import Transport
 from .use import Use, text, uuid_text
 
-_EXIT_WAIT_S = 5.0
+EXIT_WAIT_S = 5.0
+_RECEIPT_BYTES_MAX = 65_536
 # Clients that aren't closed.
 _clients: set[Client] = set()
 
@@ -38,13 +38,18 @@ class Client:
     ``version`` and ``organization`` describe it to publishers; they are claims that prove nothing.
 
     With ``spool_dir``, what ``record`` returned survives the end of the process, and the next
-    client with this directory delivers it. Without, it is in memory. ``on_rejected`` gets each
-    receipt that ends without an acknowledgement, in a background thread, ``on_metric`` a name and a
-    number. Neither may call ``flush``. Further keywords are those of ``Options``.
+    client with this directory delivers it. Without, it is in memory. In background threads,
+    ``on_acknowledged`` gets each batch's acknowledgement, ``on_rejected`` each receipt that ends
+    without one, and ``on_metric`` a name and a number. None of them may call ``flush``.
+
+    ``proxy`` is the address of an HTTP proxy; by default it is that of the environment
+    (``HTTPS_PROXY``, ``HTTP_PROXY``, ``ALL_PROXY``, ``NO_PROXY``), and ``""`` means none.
+    ``analytics_url`` and ``publisher_url`` are where ``outcomes`` and ``resolve`` send their
+    queries, if that isn't ``url``.
 
     Methods may be called from several threads. After ``os.fork`` the child has an empty queue; what
     the parent recorded is delivered by the parent. At the exit of the interpreter, all clients that
-    are open have 5 seconds to deliver.
+    are open have 5 seconds to deliver; ``os._exit`` and signals without a handler leave them none.
 
     Raises ``ValueError`` for options that can't be, and ``OSError`` of the spool.
     """
@@ -59,19 +64,30 @@ class Client:
         version: str = "unknown",
         organization: str = "unnamed",
         spool_dir: str | os.PathLike[str] | None = None,
+        on_acknowledged: Callable[[Acknowledgement], object] | None = None,
         on_rejected: Callable[[Rejection], object] | None = None,
         on_metric: Callable[[str, float], object] | None = None,
         analytics_url: str | None = None,
+        publisher_url: str | None = None,
         ca_file: str | None = None,
-        **options: Any,
+        proxy: str | None = None,
+        options: Options | None = None,
     ) -> None:
         self._signer = signer
-        self._options = Options(**options)
-        self._transport = Transport(url, ca_file, self._options.requests_in_flight_max + 1)
+        self.options = options or Options()
+        self._transport = Transport(
+            url,
+            ca_file=ca_file,
+            proxy=proxy,
+            request_timeout_s=self.options.request_timeout_s,
+            is_compressed=self.options.is_compressed,
+            connections_max=self.options.requests_in_flight_max + 1,
+        )
         self._analytics_url = (analytics_url or url).rstrip("/")
+        self._entries = Entries(publisher_url or url)
         self._spool_dir = Path(spool_dir).absolute() if spool_dir is not None else None
-        self._reports = Reports(on_rejected, on_metric)
-        self._callbacks = (on_rejected, on_metric)
+        self._callbacks = (on_acknowledged, on_rejected, on_metric)
+        self._reports = Reports(*self._callbacks)
         members = {
             "id": uuid_text("client_id", client_id),
             "name": text("name", name),
@@ -89,42 +105,27 @@ class Client:
     def record(self, use: Use) -> str:
         """Sign and queue a use; return the ID of its receipt. Makes no request.
 
-        Waits for up to ``queue_wait_s`` if the queue is full. Raises ``UseError``,
-        ``QueueFullError``, ``ClosedError``, what the signer raises, or ``OSError`` of the spool;
-        the use isn't recorded then.
+        Waits for up to ``queue_wait_s`` if the queue is full; in coroutines, use ``AsyncClient``.
+        Raises ``UseError``, ``QueueFullError``, ``ClosedError``, what the signer raises, or
+        ``OSError`` of the spool; the use isn't recorded then.
         """
-        return self._put(use, None)
-
-    async def submit(self, use: Use) -> str:
-        """Record a use and wait until it is acknowledged; return the ID of its receipt.
-
-        Raises ``RejectedError`` if the service refuses it, ``ClosedError`` if the client is closed
-        before the answer, and what ``record`` raises.
-        """
-        loop = asyncio.get_running_loop()
-        settled: asyncio.Future[ReceiptsError | None] = loop.create_future()
-
-        def settle(error: ReceiptsError | None) -> None:
-            # RuntimeError: the loop has ended.
-            with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(
-                    lambda: None if settled.done() else settled.set_result(error)
-                )
-
-        identifier = await asyncio.to_thread(self._put, use, settle)
-        error = await settled
-        if error:
-            raise error
+        try:
+            identifier, receipt = self._signed(use)
+            self._put(identifier, receipt, None, self.options.queue_wait_s)
+        except Exception:
+            self._reports.measure("failed", 1)
+            raise
         return identifier
 
     def flush(self, timeout_s: float | None = None) -> bool:
         """Send everything recorded; return whether all of it has its final answer in time."""
         return self._delivery.flush(timeout_s) if self._delivery else True
 
-    def close(self, timeout_s: float = _EXIT_WAIT_S) -> bool:
+    def close(self, timeout_s: float = EXIT_WAIT_S) -> bool:
         """Flush for at most ``timeout_s`` and end; return whether everything was delivered.
 
-        With a spool, the rest stays there. Without, ``on_rejected`` gets it as ``undelivered``.
+        With a spool, the rest stays there. Without, ``on_rejected`` gets it as ``undelivered``, and
+        so it gets what the spool couldn't store.
         """
         _clients.discard(self)
         with self._lock:
@@ -151,6 +152,12 @@ class Client:
         """
         return explain(self._transport, receipt)
 
+    def resolve(self, urls: Iterable[str]) -> dict[str, Entry | None]:
+        """Return what the service has of each URL, such as its ``publisher``; ``None`` for a URL
+        that can't be. Answers are cached for 5 minutes. Raises ``ReceiptsError``.
+        """
+        return self._entries.resolve(self._transport, urls)
+
     def __enter__(self) -> Client:
         return self
 
@@ -162,12 +169,19 @@ class Client:
     ) -> None:
         self.close()
 
-    def _put(self, use: Use, waiter: Waiter | None) -> str:
+    def _signed(self, use: Use) -> tuple[str, bytes]:
+        """Return the ID of a use's receipt, and the receipt."""
         members = use.members()
-        identifier = str(members["receiptId"])
-        delivery = self._current()
-        delivery.put(signed_receipt(members, self._client, self._signer), identifier, waiter)
-        return identifier
+        receipt = signed_receipt(members, self._client, self._signer)
+        if len(receipt) > _RECEIPT_BYTES_MAX:
+            raise UseError(
+                f"the receipt has {len(receipt)} bytes, and {_RECEIPT_BYTES_MAX} are allowed: "
+                "shorten the longest texts"
+            )
+        return str(members["receiptId"]), receipt
+
+    def _put(self, identifier: str, receipt: bytes, waiter: Waiter | None, wait_s: float) -> None:
+        self._current().put(receipt, identifier, waiter, wait_s)
 
     def _current(self) -> Delivery:
         """Return the delivery, which a forked process makes when it first needs one."""
@@ -180,13 +194,10 @@ class Client:
         return delivery
 
     def _new_delivery(self) -> Delivery:
-        kept_bytes_max = self._options.spool_kept_bytes_max
+        kept_bytes_max = self.options.spool_kept_bytes_max
         spool = Spool(self._spool_dir, kept_bytes_max) if self._spool_dir else None
-        delivery = Delivery(self._signer, self._transport, self._options, spool, self._reports)
-        processes = sys.modules.get("multiprocessing")
-        if processes and processes.parent_process():
-            # A forked child of multiprocessing ends without atexit.
-            sys.modules["multiprocessing.util"].Finalize(None, self.close, exitpriority=0)
+        delivery = Delivery(self._signer, self._transport, self.options, spool, self._reports)
+        _finalize_in_child(self.close)
         return delivery
 
     def _after_fork(self) -> None:
@@ -199,8 +210,33 @@ class Client:
             parents.abandon()
 
 
+def _finalize_in_child(close: Callable[[], object]) -> None:
+    """Close at the end of a child of multiprocessing, or of billiard, Celery's fork of it. Both end
+    children without atexit, and billiard those of a pool without its finalizers too."""
+    for name in ("multiprocessing", "billiard"):
+        process, util = (sys.modules.get(f"{name}.{part}") for part in ("process", "util"))
+        current = process.current_process() if process else None
+        if not util or not getattr(current, "_parent_pid", None):
+            continue
+        util.Finalize(None, close, exitpriority=0)
+        worker: Any = getattr(current, "_target", None)
+        if hasattr(worker, "on_exit"):
+            worker.on_exit = _in_turn(close, worker.on_exit)
+
+
+def _in_turn(
+    close: Callable[[], object], then: Callable[..., object] | None
+) -> Callable[..., None]:
+    def both(*arguments: object) -> None:
+        close()
+        if then:
+            then(*arguments)
+
+    return both
+
+
 def _close_all() -> None:
-    deadline = time.monotonic() + _EXIT_WAIT_S
+    deadline = time.monotonic() + EXIT_WAIT_S
     for client in list(_clients):
         client.close(max(0.0, deadline - time.monotonic()))
 

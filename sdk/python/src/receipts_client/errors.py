@@ -29,10 +29,12 @@ class ClosedError(ReceiptsError):
 class Rejection:
     """A receipt that the service refused, or that this client gave up.
 
-    ``code`` is the service's problem code, ``expired`` for a receipt that the spool kept longer
-    than ``spool_hours_max``, or ``undelivered`` for one that had no answer when a client without a
-    spool was closed. ``pointer`` (RFC 6901) names the faulty member within the receipt.
-    ``receipt`` is the signed receipt in canonical form.
+    ``code`` is the service's problem code, ``expired`` for a receipt that was in the spool longer
+    than ``spool_hours_max``, ``undelivered`` for one that had no answer when the client was closed
+    and isn't in the spool, or ``damaged`` for bytes of the spool that can't be read. ``pointer``
+    (RFC 6901) names the faulty member within the receipt. ``receipt`` is the signed receipt in
+    canonical form. Of a damaged one, ``receipt`` is what is left, and ``receipt_id`` is empty if it
+    isn't in there.
     """
 
     receipt_id: str
@@ -43,7 +45,7 @@ class Rejection:
 
 
 class RejectedError(ReceiptsError):
-    """The service refused the receipt that ``Client.submit`` waited for."""
+    """The service refused the receipt that ``AsyncClient.submit`` waited for."""
 
     def __init__(self, rejection: Rejection) -> None:
         super().__init__(f"{rejection.code} {rejection.pointer}: {rejection.detail}")

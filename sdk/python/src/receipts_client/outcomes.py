@@ -1,26 +1,47 @@
-"""Questions about receipts that were sent."""
+"""Queries: what became of receipts, what the service thinks of one, and entries of URLs."""
 
 from __future__ import annotations
 
 import base64
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
 import urllib3
 
-from .backoff import backoff_s
+from .backoff import backoff_s, retry_after_s
 from .errors import ReceiptsError
 from .signers import Signer, signature_text
 from .transport import Transport
 
 _PATH = "/api/v1/client/outcomes"
 _EXPLAIN_PATH = "/api/v1/receipts/explain"
+_LOOKUP_PATH = "/api/v1/entries/lookup"
+_LOOKUP_URLS_MAX = 1_000
+_ENTRIES_MAX = 100_000
+_ENTRY_S_MAX = 300.0
 _SIGNATURE_S = 300
 _TRIES = 5
 _RETRY_AFTER_S_MAX = 30.0
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What the service has of a URL (docs/receipt-format.md).
+
+    ``publisher`` is the verified domain that the URL belongs to, for ``Use.publisher``; ``None`` if
+    nobody has verified one, so that nobody would see a receipt. ``entry_id`` is the listed entry's
+    ID, or the derived one. ``url`` is the canonical URL.
+    """
+
+    url: str
+    entry_id: str
+    publisher: str | None
+    is_listed: bool
+    title: str | None
 
 
 def outcomes(
@@ -59,6 +80,53 @@ def signed_headers(signer: Signer, method: str, target: str) -> dict[str, str]:
     }
 
 
+class Entries:
+    """Entries of URLs at a publisher API, cached for as long as the service allows it."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url.rstrip("/") + _LOOKUP_PATH
+        self._cache: dict[str, tuple[float, Entry | None]] = {}
+
+    def resolve(self, transport: Transport, urls: Iterable[str]) -> dict[str, Entry | None]:
+        """Return the entry of each URL, ``None`` for a faulty one. Raises ``ReceiptsError``."""
+        wanted = list(dict.fromkeys(urls))
+        found = {}
+        now = time.monotonic()
+        for url in wanted:
+            expires, entry = self._cache.get(url, (0.0, None))
+            if expires > now:
+                found[url] = entry
+        missing = [url for url in wanted if url not in found]
+        for start in range(0, len(missing), _LOOKUP_URLS_MAX):
+            part = missing[start : start + _LOOKUP_URLS_MAX]
+            headers = {"Content-Type": "application/json"}
+            body = json.dumps({"urls": part}).encode()
+            members = _object(_ask(transport, "POST", self._url, headers, body))
+            entries = members.get("entries")
+            if not isinstance(entries, list) or len(entries) != len(part):
+                raise ReceiptsError(f"POST {self._url}: the answer has other entries than URLs")
+            found |= {url: _entry(members) for url, members in zip(part, entries, strict=True)}
+        if len(self._cache) + len(missing) > _ENTRIES_MAX:
+            self._cache = {}
+        self._cache |= {url: (now + _ENTRY_S_MAX, found[url]) for url in missing}
+        return {url: found[url] for url in wanted}
+
+
+def _entry(members: Any) -> Entry | None:
+    if not isinstance(members, dict):
+        return None
+    try:
+        return Entry(
+            url=str(members["url"]),
+            entry_id=str(members["entryId"]),
+            publisher=members["publisher"],
+            is_listed=bool(members["listed"]),
+            title=members.get("title"),
+        )
+    except KeyError as error:
+        raise ReceiptsError(f"an entry of the answer has no {error}") from None
+
+
 def _ask(
     transport: Transport,
     method: str,
@@ -68,9 +136,10 @@ def _ask(
 ) -> bytes:
     for attempt in range(1, _TRIES + 1):
         try:
-            status, data, retry_s = transport.request(method, url, headers, body)
+            status, data, fields = transport.request(method, url, headers, body)
         except urllib3.exceptions.HTTPError as error:
             raise ReceiptsError(f"{method} {url}: {error}") from error
+        retry_s = retry_after_s(fields.get("Retry-After"))
         if status not in (429, 503) or attempt == _TRIES or retry_s > _RETRY_AFTER_S_MAX:
             break
         time.sleep(backoff_s(attempt, retry_s, 0.2, _RETRY_AFTER_S_MAX))

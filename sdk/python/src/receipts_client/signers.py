@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -21,6 +22,27 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 ALGORITHMS = ("Ed25519", "RSA-2048", "ECDSA-P256")
+
+_LABEL = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----")
+_TO_PKCS8 = "openssl pkcs8 -topk8 -nocrypt -in FILE -out client.key"
+_NEW_KEY = "openssl genpkey -algorithm ed25519 -out client.key"
+_TO_PUBLIC = "openssl pkey -in client.key -pubout"
+# Labels of PEM that aren't accepted, with the command that makes an accepted one.
+_PRIVATE_FORMS = {
+    "EC PRIVATE KEY": ("a private key in SEC1", _TO_PKCS8),
+    "EC PARAMETERS": ("a private key in SEC1", _TO_PKCS8),
+    "RSA PRIVATE KEY": ("a private key in PKCS#1", _TO_PKCS8),
+    "ENCRYPTED PRIVATE KEY": (
+        "encrypted: give its password, or decrypt it",
+        "openssl pkcs8 -in FILE -out client.key",
+    ),
+    "PUBLIC KEY": ("a public key: give the private key, or make a new pair", _NEW_KEY),
+    "RSA PUBLIC KEY": ("a public key: give the private key, or make a new pair", _NEW_KEY),
+}
+_PUBLIC_FORMS = {
+    "RSA PUBLIC KEY": ("a public key in PKCS#1", "openssl rsa -RSAPublicKey_in -in FILE -pubout"),
+    "CERTIFICATE": ("a certificate", "openssl x509 -pubkey -noout -in FILE"),
+}
 
 # The y coordinates, less than 2^255, of the points of edwards25519 with an order of at most 8.
 _P = 2**255 - 19
@@ -49,21 +71,34 @@ def algorithm_of(key: object) -> str:
     if isinstance(key, Ed25519PublicKey):
         return "Ed25519"
     if isinstance(key, rsa.RSAPublicKey) and key.key_size == 2048:
-        return "RSA-2048"
+        # Signatures with small exponents have been forged.
+        if key.public_numbers().e > 65_536:
+            return "RSA-2048"
+        raise ValueError("the RSA key's exponent must be above 65,536")
     if isinstance(key, ec.EllipticCurvePublicKey) and key.curve.name == "secp256r1":
         return "ECDSA-P256"
     raise ValueError("the key is of another kind than Ed25519, RSA with 2048 bits and ECDSA P-256")
 
 
 class PemSigner:
-    """A private key in PKCS#8 PEM, as ``receipts keygen`` and ``openssl genpkey`` write it."""
+    """A private key in PKCS#8 PEM, as ``receipts keygen`` and ``openssl genpkey`` write it.
+
+    Raises ``ValueError`` for another form, with the command that converts it. As in environment
+    variables, ``\\n`` may be written for new lines.
+    """
 
     def __init__(self, pem: bytes | str, password: bytes | None = None) -> None:
-        data = pem.encode() if isinstance(pem, str) else pem
-        key = load_pem_private_key(data, password)
-        public = key.public_key()
+        data, label = _block(pem)
+        if label != ("PRIVATE KEY" if password is None else "ENCRYPTED PRIVATE KEY"):
+            what, command = _PRIVATE_FORMS.get(label, ("no private key in PKCS#8 PEM", _NEW_KEY))
+            raise ValueError(f"the key is {what}: {command}")
+        try:
+            key = load_pem_private_key(data, password)
+            public = key.public_key()
+            self.algorithm = algorithm_of(public)
+        except (ValueError, TypeError, AttributeError, UnsupportedAlgorithm) as error:
+            raise ValueError(f"the private key can't be used ({error}): {_NEW_KEY}") from None
         self._key = key
-        self.algorithm = algorithm_of(public)
         self.public_key = public.public_bytes(
             Encoding.PEM, PublicFormat.SubjectPublicKeyInfo
         ).decode()
@@ -75,11 +110,8 @@ class PemSigner:
 
     @classmethod
     def from_env(cls, name: str = "RECEIPTS_CLIENT_KEY") -> PemSigner:
-        r"""Read the key from an environment variable, in which ``\n`` may stand for a new line.
-
-        Raises ``KeyError`` if it isn't set.
-        """
-        return cls(os.environ[name].replace("\\n", "\n"))
+        """Read the key from an environment variable. Raises ``KeyError`` if it isn't set."""
+        return cls(os.environ[name])
 
     def sign(self, message: bytes) -> bytes:
         """Return the signature of ``message``."""
@@ -95,17 +127,39 @@ class CallbackSigner:
     """A key elsewhere, such as in a KMS or an HSM.
 
     ``sign`` gets the message and returns the signature as ``Signer.sign`` does. The algorithm
-    follows from ``public_key``, an SPKI in PEM.
+    follows from ``public_key``, an SPKI in PEM. Raises ``ValueError`` for another form, with the
+    command that converts it.
     """
 
     def __init__(self, public_key: str, sign: Callable[[bytes], bytes]) -> None:
-        self.public_key = public_key
-        self.algorithm = algorithm_of(load_pem_public_key(public_key.encode()))
+        data, label = _block(public_key)
+        if label != "PUBLIC KEY":
+            what, command = _PUBLIC_FORMS.get(label, ("no public key in SPKI PEM", _TO_PUBLIC))
+            raise ValueError(f"the key is {what}: {command}")
+        try:
+            key = load_pem_public_key(data)
+        except (ValueError, UnsupportedAlgorithm) as error:
+            raise ValueError(f"the public key can't be read ({error}): {_TO_PUBLIC}") from None
+        try:
+            self.algorithm = algorithm_of(key)
+        except ValueError as error:
+            raise ValueError(f"{error}: {_NEW_KEY}") from None
+        # As other libraries write it: what receipts carry is compared as a text.
+        encoded = key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+        self.public_key = encoded.decode()
         self._sign = sign
 
     def sign(self, message: bytes) -> bytes:
         """Return the signature of ``message``."""
         return self._sign(message)
+
+
+def _block(pem: bytes | str) -> tuple[bytes, str]:
+    """Return a PEM with real new lines, and its label; the label is empty if it is no PEM."""
+    data = pem.encode() if isinstance(pem, str) else pem
+    data = data.replace(b"\\r", b"").replace(b"\\n", b"\n").strip() + b"\n"
+    label = _LABEL.match(data)
+    return data, label[1].decode() if label else ""
 
 
 def signature_text(signer: Signer, message: bytes) -> str:

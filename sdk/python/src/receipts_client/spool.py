@@ -5,18 +5,23 @@ client also adopts what ended processes left in other slots. A slot contains a `
 each list of receipts that isn't a batch yet, and a ``.batch`` for each sealed batch. Both are named
 by the time of the first receipt and the batch's ID, so a journal whose batch exists is a leftover
 of a crash between the two. A frame is a length and a CRC-32, both of four bytes and big-endian, and
-the data.
+the data, a JSON object. Bytes that are no frame cost nobody else: reading continues at the next.
 ``rejected`` keeps what the service refused, and ``damaged`` what can't be read, for people.
+
+A directory that somebody removed is made again when something is to be written.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import logging
 import os
 import re
+import shutil
 import struct
+import threading
 import time
 import zlib
 from collections.abc import Iterator
@@ -45,8 +50,11 @@ class Journal:
 
     def append(self, receipt: bytes) -> None:
         """Write a receipt. It survives the end of the process, and after the next ``sync`` that of
-        the machine. After an ``OSError`` the receipt isn't stored, and the journal takes no more.
+        the machine. After an ``OSError`` the receipt isn't stored, and the journal takes no more;
+        ``FileNotFoundError`` means that somebody removed the file.
         """
+        if not os.fstat(self._file.fileno()).st_nlink:
+            raise FileNotFoundError(errno.ENOENT, "somebody removed the journal", str(self.path))
         data = _frame(receipt)
         try:
             if self._file.write(data) != len(data):
@@ -80,59 +88,62 @@ class Journal:
 
 @dataclass
 class Leftover:
-    """A list of receipts, or a sealed batch, of a process that ended."""
+    """A list of receipts, or a sealed batch, of a process that ended.
+
+    ``damaged`` are the runs of bytes that can't be read, of a file that is kept as ``kept``.
+    """
 
     stem: str
     path: Path
     receipts: list[bytes] = field(default_factory=list)
     body: bytes = b""
+    damaged: list[bytes] = field(default_factory=list)
+    kept: Path | None = None
 
 
 class Spool:
     """A slot of a spool directory. ``kept_bytes_max`` bounds ``rejected`` and ``damaged`` each."""
 
     def __init__(self, directory: Path, kept_bytes_max: int) -> None:
-        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._directory = directory
         self._kept_bytes_max = kept_bytes_max
+        self._has_adopted = False
+        # Of the slot, when it is taken again.
+        self._slot_lock = threading.Lock()
         self._lock_file, self.slot = _take_slot(directory)
 
     def new_journal(self, stem: str) -> Journal:
         """Begin the journal of a batch."""
-        return Journal(self.slot / f"{stem}.journal")
+        return Journal(self._usable_slot() / f"{stem}.journal")
 
     def store(self, stem: str, body: bytes) -> Path:
         """Store a batch durably."""
-        path = self.slot / f"{stem}.batch"
+        slot = self._usable_slot()
+        path = slot / f"{stem}.batch"
         part = path.with_suffix(".part")
-        with open(part, "wb") as file:
-            file.write(_frame(body))
-            file.flush()
-            os.fsync(file.fileno())
-        part.rename(path)
-        _sync_directory(self.slot)
+        try:
+            with open(part, "wb") as file:
+                file.write(_frame(body))
+                file.flush()
+                os.fsync(file.fileno())
+            part.rename(path)
+            _sync_directory(slot)
+        except OSError:
+            for left in (part, path):
+                with contextlib.suppress(OSError):
+                    left.unlink()
+            raise
         return path
 
-    def read(self, path: Path) -> bytes | None:
-        """Return the body of a batch; ``None`` if the file is damaged, which moves it away, or was
-        removed."""
-        try:
-            frames = list(_frames(path.read_bytes(), path))
-        except FileNotFoundError:
-            _log.error("%s was removed by someone else", path)
-            return None
-        if len(frames) == 1:
-            return frames[0]
-        self._put_away(path, "damaged")
-        return None
-
-    def delete(self, path: Path) -> None:
-        """Delete an acknowledged batch. One that can't be deleted is sent again by a later process;
-        its receipts count once."""
-        try:
-            path.unlink(missing_ok=True)
-        except OSError as error:
-            _log.error("an acknowledged batch can't be deleted: %s", error)
+    def read(self, path: Path) -> Leftover:
+        """Return the batch of a file, with ``damaged`` and no ``body`` if the file is damaged,
+        which moves it away. Raises ``OSError``."""
+        data = path.read_bytes()
+        frames, damaged = _frames(data)
+        if len(frames) == 1 and not damaged:
+            return Leftover(path.stem, path, body=frames[0])
+        kept = self._put_away(path, "damaged")
+        return Leftover(path.stem, path, damaged=[data], kept=kept)
 
     def reject(self, path: Path) -> None:
         """Keep a batch that the service refused, for people."""
@@ -143,17 +154,20 @@ class Spool:
         self._lock_file.close()
 
     def adopt(self) -> Iterator[Leftover]:
-        """Yield what ended processes left, oldest first. Files of other slots are moved into this
-        one."""
+        """Yield what ended processes left since the last call, oldest first. Files of other slots
+        are moved into this one, where the first call finds files of earlier owners too."""
+        files = [] if self._has_adopted else list(self.slot.iterdir())
+        self._has_adopted = True
         for slot in self._directory.iterdir():
             lock = _lock(slot) if slot.name.isdecimal() and slot != self.slot else None
             if lock:
                 with lock:
                     for file in [*slot.glob("*.journal"), *slot.glob("*.batch")]:
-                        file.rename(self.slot / file.name)
-        for part in self.slot.glob("*.part"):
-            part.unlink()
-        files = [file for file in self.slot.iterdir() if file.suffix in _SUFFIXES]
+                        files.append(file.rename(self.slot / file.name))
+        for file in files:
+            if file.suffix == ".part":
+                file.unlink()
+        files = [file for file in files if file.suffix in _SUFFIXES]
         for stem in sorted({file.stem for file in files if _STEM.fullmatch(file.stem)}):
             left = self._leftover(stem)
             if left:
@@ -161,27 +175,46 @@ class Spool:
 
     def _leftover(self, stem: str) -> Leftover | None:
         batch, journal = (self.slot / f"{stem}{suffix}" for suffix in _SUFFIXES)
-        body = self.read(batch) if batch.exists() else None
-        if body is not None:
+        left = self.read(batch) if batch.exists() else None
+        if left and left.body:
             # The process ended between storing the batch and deleting its journal.
             journal.unlink(missing_ok=True)
-            return Leftover(stem, batch, [], body)
-        # The last frame may be cut off: its `append` had not returned.
-        receipts = list(_frames(journal.read_bytes(), journal)) if journal.exists() else []
-        if receipts:
-            return Leftover(stem, journal, receipts)
-        journal.unlink(missing_ok=True)
-        return None
+            return left
+        if not journal.exists():
+            return left
+        receipts, damaged = _frames(journal.read_bytes())
+        if not receipts and not damaged:
+            journal.unlink()
+            return None
+        # The journal stays until its receipts are in a batch.
+        kept = self._put_away(journal, "damaged", is_copy=True) if damaged else None
+        return Leftover(stem, journal, receipts, damaged=damaged, kept=kept)
 
-    def _put_away(self, path: Path, folder: str) -> None:
+    def _usable_slot(self) -> Path:
+        with self._slot_lock:
+            if not os.fstat(self._lock_file.fileno()).st_nlink:
+                lock_file, self.slot = _take_slot(self._directory)
+                self._lock_file.close()
+                self._lock_file = lock_file
+                _log.error("somebody removed the spool, which is made again as %s", self.slot)
+            return self.slot
+
+    def _put_away(self, path: Path, folder: str, is_copy: bool = False) -> Path | None:
+        """Move or copy a file, and return where it is."""
         target = self._directory / folder
         try:
             target.mkdir(exist_ok=True, mode=0o700)
-            path.rename(target / path.name)
-            _log.error("moved %s to %s", path, target)
+            kept = target / path.name
+            if is_copy:
+                shutil.copyfile(path, kept)
+            else:
+                path.rename(kept)
+            _log.error("%s is kept as %s", path.name, kept)
             _bound(target, self._kept_bytes_max)
         except OSError as error:
-            _log.error("%s can't be moved to %s: %s", path, target, error)
+            _log.error("%s can't be kept in %s: %s", path, target, error)
+            return None
+        return kept
 
 
 def time_ms(stem: str) -> int:
@@ -215,23 +248,45 @@ def _frame(data: bytes) -> bytes:
     return _HEAD.pack(len(data), zlib.crc32(data)) + data
 
 
-def _frames(data: bytes, path: Path) -> Iterator[bytes]:
-    """Yield the frames up to the first that is cut off or damaged."""
+def _frames(data: bytes) -> tuple[list[bytes], list[bytes]]:
+    """Return the frames, and the runs of bytes that are none."""
+    frames: list[bytes] = []
+    damaged: list[bytes] = []
     position = 0
     while position < len(data):
-        head = data[position : position + _HEAD.size]
-        length, checksum = _HEAD.unpack(head) if len(head) == _HEAD.size else (0, 0)
-        start = position + _HEAD.size
-        frame = data[start : start + length]
-        # A file system may fill a file with zeros that a crash cut off: that is no empty frame.
-        if length == 0 or len(frame) < length or zlib.crc32(frame) != checksum:
-            _log.error("%s is cut off or damaged behind byte %d", path, position)
-            return
-        yield frame
-        position = start + length
+        frame = _frame_at(data, position)
+        if frame is not None:
+            frames.append(frame)
+            position += _HEAD.size + len(frame)
+        else:
+            end = _next_frame(data, position + 1)
+            damaged.append(data[position:end])
+            position = end
+    return frames, damaged
+
+
+def _frame_at(data: bytes, position: int) -> bytes | None:
+    start = position + _HEAD.size
+    if start > len(data):
+        return None
+    length, checksum = _HEAD.unpack_from(data, position)
+    # A file system may fill a file with zeros that a crash cut off: that is no empty frame.
+    if length == 0 or start + length > len(data):
+        return None
+    frame = data[start : start + length]
+    return frame if zlib.crc32(frame) == checksum else None
+
+
+def _next_frame(data: bytes, position: int) -> int:
+    """Return where the next frame begins: before an object whose length and checksum fit."""
+    start = data.find(b"{", position + _HEAD.size)
+    while start >= 0 and _frame_at(data, start - _HEAD.size) is None:
+        start = data.find(b"{", start + 1)
+    return start - _HEAD.size if start >= 0 else len(data)
 
 
 def _take_slot(directory: Path) -> tuple[BinaryIO, Path]:
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     for number in range(_SLOTS_MAX):
         slot = directory / str(number)
         slot.mkdir(exist_ok=True, mode=0o700)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+from .errors import Rejection
 from .spool import Journal
 
 
@@ -25,18 +26,28 @@ class Unsealed:
     # Bytes of the receipts and the commas between them.
     size: int = 0
     not_before: float = 0.0
+    # What can't be read of the files of an ended process, to be reported.
+    damaged: list[Rejection] = field(default_factory=list)
 
-    def delete_files(self) -> None:
-        """Delete the journal, whose receipts are stored in a batch."""
+    @property
+    def path(self) -> Path | None:
+        """The file that has the receipts, if it exists."""
+        path = self.journal.path if self.journal else self.adopted
+        return path if path and path.exists() else None
+
+    def close(self) -> None:
+        """Close the journal and keep it."""
         if self.journal:
-            self.journal.delete()
-        if self.adopted:
-            self.adopted.unlink(missing_ok=True)
+            self.journal.close()
 
 
 @dataclass(eq=False)
 class Sealed:
-    """A batch that isn't acknowledged. Its body is in memory or in a file."""
+    """A batch that isn't acknowledged.
+
+    Its body is in memory, and in the file ``path`` if the spool could store it. That of an ended
+    process is in the file only.
+    """
 
     sequence: int
     stem: str

@@ -9,12 +9,13 @@ import time
 import uuid
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from .canonical_url import entry_id_of
 from .errors import UseError
 
+Purpose = Literal["training", "inference", "research"]
 PURPOSES = ("training", "inference", "research")
 _HASH = re.compile(r"sha256:[0-9a-fA-F]{64}")
 _BLANK = re.compile(r"[\s\x00-\x20\x7f-\xa0]")
@@ -46,7 +47,7 @@ class Use:
     """
 
     url: str
-    purpose: str
+    purpose: Purpose
     context: str
     content: bytes | str | None = None
     content_hash: str | None = None
@@ -75,10 +76,11 @@ class Use:
             if value is not None:
                 usage[member] = text(name, value)
         url = text("url", self.url, _URL_BYTES_MAX)
-        entry_id = self.entry_id or entry_id_of(url)
+        entry_id = entry_id_of(url) if self.entry_id is None else self.entry_id
+        receipt_id = new_id() if self.receipt_id is None else self.receipt_id
         return {
             "version": "1.0.0",
-            "receiptId": uuid_text("receipt_id", self.receipt_id) if self.receipt_id else new_id(),
+            "receiptId": uuid_text("receipt_id", receipt_id),
             "timestamp": _timestamp(self.timestamp),
             "content": {
                 "entryId": uuid_text("entry_id", entry_id),
@@ -95,10 +97,12 @@ class Use:
                 content = self.content.encode() if isinstance(self.content, str) else self.content
             except UnicodeEncodeError:
                 raise UseError("content has half a surrogate pair: give its bytes") from None
+            if not isinstance(content, (bytes, bytearray, memoryview)):
+                raise UseError(f"content is a {type(content).__name__}: give bytes or a str")
             return f"sha256:{hashlib.sha256(content).hexdigest()}"
         if self.content is not None or self.content_hash is None:
             raise UseError("give either content or content_hash")
-        if not _HASH.fullmatch(self.content_hash):
+        if not isinstance(self.content_hash, str) or not _HASH.fullmatch(self.content_hash):
             raise UseError("content_hash: write `sha256:` and 64 hexadecimal digits")
         return self.content_hash
 
@@ -132,6 +136,8 @@ def _publisher(publisher: str | None, host: str) -> str:
     name = text("publisher", host if publisher is None else publisher)
     labels = name.split(".")
     if len(name) > 253 or not all(_LABEL.fullmatch(label) for label in labels):
+        if publisher is None:
+            raise UseError(f"url's host {host!r} can't be a publisher: give publisher, its domain")
         raise UseError(f"publisher is {name!r}: write a host name, like news.example")
     if host != name.lower() and not host.endswith("." + name.lower()):
         raise UseError(f"url is on {host}, which isn't {name!r} or a subdomain of it")
