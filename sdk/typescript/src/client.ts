@@ -55,6 +55,7 @@ export class Client {
   readonly #signer: Signer;
   readonly #transport: Transport;
   readonly #delivery: Delivery;
+  readonly #caller: Caller;
   readonly #analyticsUrl: string;
   /** The member `client` of all receipts, in canonical form. */
   readonly #members: string;
@@ -68,6 +69,7 @@ export class Client {
     const { signer, url, analyticsUrl = url, spoolDir } = options;
     const limits = limitsOf(options);
     const caller = new Caller(options);
+    this.#caller = caller;
     this.#signer = signer;
     this.#members = clientMembers(options);
     this.#transport = new Transport(url, options.fetch, limits);
@@ -90,7 +92,8 @@ export class Client {
    * `queueWaitMs` if the queue is full.
    *
    * Throws `UseError`, `KeyError`, `QueueFullError`, `ClosedError`, `SpoolError` or what the signer
-   * throws; the use isn't recorded then.
+   * throws; the use isn't recorded then. The failure is also logged, counted as `failed` and handed
+   * to `onFailed`, so nobody needs to await the promise.
    */
   record(use: Use): Promise<string> {
     return this.#record(use, undefined);
@@ -156,15 +159,21 @@ export class Client {
   }
 
   #record(use: Use, settle: Settle | undefined): Promise<string> {
-    if (this.#closing) return Promise.reject(new ClosedError("the client is closed"));
     const recording = this.#put(use, settle);
     this.#recording.add(recording);
-    const forget = () => this.#recording.delete(recording);
-    recording.then(forget, forget);
+    // Also handles the failure of a call that nobody awaits, which would end a Node process.
+    recording.then(
+      () => this.#recording.delete(recording),
+      (error: unknown) => {
+        this.#recording.delete(recording);
+        this.#caller.fail(error, use);
+      },
+    );
     return recording;
   }
 
   async #put(use: Use, settle: Settle | undefined): Promise<string> {
+    if (this.#closing) throw new ClosedError("the client is closed");
     const members = await membersOf(use);
     await this.#check();
     const receipt = await signedReceipt(members, this.#members, this.#signer);
@@ -187,6 +196,7 @@ export class Client {
     const isDone = await this.#delivery.close(
       Math.max(0, timeoutMs - (performance.now() - begunAt)),
     );
+    this.#caller.logFailures();
     this.#cancelDrain();
     return isDone;
   }

@@ -126,12 +126,12 @@ export class Delivery {
 
   /** Flush and end; return whether everything was delivered. */
   async close(timeoutMs: number): Promise<boolean> {
-    // A client whose spool can't be opened has recorded nothing.
     await this.ready().catch(() => {});
     // A last try, however long the back-off is; but not before Retry-After.
     this.#pace.resume();
     for (const batch of this.#sealed) batch.notBefore = 0;
-    const isDone = await this.flush(timeoutMs).catch(() => true);
+    // A client whose spool can't be opened recorded nothing of what it got.
+    const isDone = await this.flush(timeoutMs).catch(() => false);
     this.#isClosed = true;
     clearTimeout(this.#timer);
     this.#transport.close();
@@ -139,7 +139,7 @@ export class Delivery {
     await within(Promise.allSettled(this.#tasks), CUT_MS);
     this.#settlers.settleAll(new ClosedError("the client is closed"));
     if (!this.#store.spool) await this.#reportLost();
-    if (!isDone) {
+    if (!isDone && this.#room.receipts) {
       const rest = this.#store.spool ? "stay in the spool" : "are lost";
       const count = this.#room.receipts;
       this.#caller.logger.error(`${count} receipts aren't acknowledged and ${rest}`);
@@ -321,6 +321,7 @@ export class Delivery {
     }
     const begunAt = performance.now();
     const answer = await this.#transport.sendBatch(body, batchIdOf(batch.stem));
+    this.#caller.measure("request_s", (performance.now() - begunAt) / 1_000);
     if (answer.kind === "retried") return this.#retry(batch, answer, begunAt);
     this.#pace.succeed();
     if (answer.kind === "refused") return this.#takeApart(batch, body, answer);
@@ -367,10 +368,12 @@ export class Delivery {
     }
     // Stored before the old batch is deleted: a repeated receipt counts once, a lost one never.
     const batches = await this.#sealParts(parts, batch);
-    for (const [index, receipt] of receipts.entries()) {
-      const fault = faults.get(index);
-      if (fault) await this.#reject(receipt, fault);
-    }
+    await this.#reject(
+      receipts.flatMap((receipt, index) => {
+        const fault = faults.get(index);
+        return fault ? [rejectionOf(receipt, fault)] : [];
+      }),
+    );
     for (const { count, bytes } of batches) this.#room.add(count, bytes);
     this.#progress.add(batch.sequence, batches.length);
     this.#sealed.unshift(...batches);
@@ -393,15 +396,14 @@ export class Delivery {
   }
 
   async #rejectAll(batch: SealedBatch, body: Uint8Array, reason: Reason): Promise<void> {
-    for (const receipt of receiptsOf(body)) await this.#reject(receipt, reason);
+    await this.#reject(receiptsOf(body).map((receipt) => rejectionOf(receipt, reason)));
     await this.#store.reject(batch);
     await this.#end(batch, 0);
   }
 
-  async #reject(receipt: Uint8Array, { code, detail, pointer = "" }: Reason): Promise<void> {
-    const rejection = { receiptId: receiptIdOf(receipt), code, detail, pointer, receipt };
-    this.#settlers.settle(rejection.receiptId, rejection);
-    await this.#caller.reject(rejection);
+  async #reject(rejections: readonly Rejection[]): Promise<void> {
+    for (const rejection of rejections) this.#settlers.settle(rejection.receiptId, rejection);
+    await this.#caller.reject(rejections);
   }
 
   /** Report what a client without a spool didn't deliver before it was closed. */
@@ -409,7 +411,7 @@ export class Delivery {
     const lost = [this.#open, ...this.#full].flatMap((list) => list?.receipts ?? []);
     for (const { body } of this.#sealed) lost.push(...(body ? receiptsOf(body) : []));
     const detail = "the client was closed before the service answered";
-    for (const receipt of lost) await this.#reject(receipt, { code: "undelivered", detail });
+    await this.#reject(lost.map((one) => rejectionOf(one, { code: "undelivered", detail })));
   }
 
   async #end(batch: SealedBatch, acknowledged: number): Promise<void> {
@@ -428,6 +430,10 @@ export class Delivery {
     const message = error instanceof Error ? error.message : String(error);
     this.#caller.logger.error(`a batch can't be ${what}, and will be tried again: ${message}`);
   }
+}
+
+function rejectionOf(receipt: Uint8Array, { code, detail, pointer = "" }: Reason): Rejection {
+  return { receiptId: receiptIdOf(receipt), code, detail, pointer, receipt };
 }
 
 function takeDue<T extends { readonly notBefore: number }>(queue: T[], now: number): T | undefined {

@@ -345,7 +345,9 @@ test("metrics count receipts and retries", async () => {
   gateway.answers.push(problem(400, "invalid_receipt", [{ code: "a", pointer: "/receipts/1" }]));
   await Promise.all([client.record(USE), client.record(USE), client.record(USE)]);
   await client.close();
-  assert.deepEqual(counts, { recorded: 3, retries: 1, rejected: 1, acknowledged: 2 });
+  const { request_s: seconds, ...numbers } = counts;
+  assert.ok(seconds !== undefined && seconds > 0);
+  assert.deepEqual(numbers, { recorded: 3, retries: 1, rejected: 1, acknowledged: 2 });
 });
 
 test("a signer that fails is an error of record, and a batch's is tried again", async () => {
@@ -388,6 +390,70 @@ test("what a client without a spool didn't deliver is reported when it is closed
   assert.equal(await client.close({ timeoutMs: 1 }), false);
   assert.deepEqual(rejected.map(({ receiptId }) => receiptId).sort(), ids.sort());
   assert.deepEqual([...new Set(rejected.map(({ code }) => code))], ["undelivered"]);
+});
+
+test("a record that nobody awaits and that fails is logged, counted and reported", async () => {
+  const unhandled: unknown[] = [];
+  const note = (error: unknown) => void unhandled.push(error);
+  process.on("unhandledRejection", note);
+  const logged: string[] = [];
+  const counts: Record<string, number> = {};
+  const failed: [unknown, unknown][] = [];
+  const { client } = clientOf({
+    queueReceiptsMax: 2,
+    queueWaitMs: 0,
+    batchDelayMs: 60_000,
+    logger: { warn() {}, error: (message) => void logged.push(message) },
+    onMetric: (name, value) => {
+      counts[name] = (counts[name] ?? 0) + value;
+    },
+    onFailed: (error, use) => {
+      failed.push([error, use]);
+      throw new Error("of the caller");
+    },
+  });
+  const wrong = { ...USE, url: "https://news.example/a b" };
+  void client.record(wrong);
+  await until(() => failed.length === 1);
+  for (let count = 0; count < 10; count++) void client.record(USE);
+  await until(() => failed.length === 9);
+  assert.ok(await client.close());
+  void client.record(USE);
+  await sleep(5);
+  assert.deepEqual(counts["failed"], 10);
+  assert.equal(counts["recorded"], 2);
+  assert.ok(failed[0]?.[0] instanceof UseError && failed[0][1] === wrong);
+  assert.ok(failed[1]?.[0] instanceof QueueFullError);
+  assert.ok(failed[9]?.[0] instanceof ClosedError);
+  // The first at once, and those of a second together.
+  const lines = logged.filter((line) => line.includes("recorded: "));
+  assert.match(lines[0] ?? "", /^a use wasn't recorded: UseError: url is /);
+  assert.match(lines[1] ?? "", /^8 uses weren't recorded: QueueFullError: /);
+  await sleep(5);
+  process.off("unhandledRejection", note);
+  assert.deepEqual(unhandled, []);
+});
+
+test("refused receipts are one line in the log, and their reports don't wait for each other", async () => {
+  const logged: string[] = [];
+  let atOneTime = 0;
+  let most = 0;
+  const { client, gateway } = clientOf({
+    batchDelayMs: 60_000,
+    logger: { warn() {}, error: (message) => void logged.push(message) },
+    onRejected: async () => {
+      most = Math.max(most, ++atOneTime);
+      await sleep(5);
+      atOneTime--;
+    },
+  });
+  gateway.answers.push(problem(401, "bad_batch_signature"));
+  await Promise.all(Array.from({ length: 20 }, () => client.record(USE)));
+  assert.ok(await client.flush());
+  assert.equal(most, 20);
+  assert.equal(logged.length, 1);
+  assert.match(logged[0] ?? "", /and 19 others .*bad_batch_signature/);
+  await client.close();
 });
 
 test("name, version and organization may be left out", async () => {
