@@ -9,7 +9,7 @@ import { ClosedError, OptionsError, RejectedError, UseError } from "./errors.js"
 import type { Hooks } from "./hooks.js";
 import { Caller } from "./hooks.js";
 import type { Limits } from "./options.js";
-import { limitsOf } from "./options.js";
+import { DEFAULT_LIMITS, limitsOf } from "./options.js";
 import type { Explanation, Outcome } from "./outcomes.js";
 import { explain, outcomes } from "./outcomes.js";
 import type { Settle } from "./settlers.js";
@@ -18,7 +18,7 @@ import { checkSigner } from "./signers.js";
 import type { Fetch } from "./transport.js";
 import { Transport } from "./transport.js";
 import type { Use } from "./use.js";
-import { membersOf, textOf, uuidOf } from "./use.js";
+import { membersOf, textOf, unknownNameOf, uuidOf } from "./use.js";
 import { within } from "./within.js";
 
 const CLOSE_WAIT_MS = 5_000;
@@ -45,6 +45,25 @@ export interface ClientOptions extends Partial<Limits>, Hooks {
   readonly fetch?: Fetch | undefined;
 }
 
+// The compiler compares the names with the types.
+const OPTIONS = {
+  ...DEFAULT_LIMITS,
+  url: true,
+  clientId: true,
+  signer: true,
+  name: true,
+  version: true,
+  organization: true,
+  spoolDir: true,
+  analyticsUrl: true,
+  fetch: true,
+  onRejected: true,
+  onFailed: true,
+  onMetric: true,
+  waitUntil: true,
+  logger: true,
+} satisfies Record<keyof ClientOptions, unknown>;
+
 /**
  * Signs uses, batches them and delivers them to a gateway.
  *
@@ -67,6 +86,8 @@ export class Client {
   /** Throws `OptionsError`. */
   constructor(options: ClientOptions) {
     const { signer, url, analyticsUrl = url, spoolDir } = options;
+    const unknown = unknownNameOf(options, OPTIONS);
+    if (unknown) throw new OptionsError(`a client has no option ${unknown}`);
     const limits = limitsOf(options);
     const caller = new Caller(options);
     this.#caller = caller;

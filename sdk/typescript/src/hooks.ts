@@ -41,7 +41,11 @@ export class Caller {
 
   constructor(hooks: Hooks) {
     this.#hooks = hooks;
-    this.logger = hooks.logger ?? console;
+    const logger = hooks.logger ?? console;
+    this.logger = {
+      warn: (message) => attempt(() => logger.warn(message)),
+      error: (message) => attempt(() => logger.error(message)),
+    };
   }
 
   measure(name: Metric, value: number): void {
@@ -100,5 +104,14 @@ export class Caller {
     } catch (error) {
       this.logger.error(`${name} failed: ${String(error)}`);
     }
+  }
+}
+
+/** Call a logger, whose own failure must not end a delivery. */
+function attempt(log: () => void): void {
+  try {
+    log();
+  } catch {
+    // There is nowhere to report it.
   }
 }

@@ -491,6 +491,9 @@ test("options that can't be are refused", () => {
     { queueWaitMs: -1 },
     { batchDelayMs: Number.NaN },
     { requestsInFlightMax: "2" },
+    { spooldir: "spool" },
+    { onReject: () => {} },
+    { batchReceiptMax: 5 },
   ];
   for (const options of wrong) {
     const whole = { ...optionsFor(new FakeGateway()), ...options } as ClientOptions;
