@@ -4,6 +4,8 @@ import json
 import os
 import socket
 import subprocess
+import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -12,14 +14,15 @@ START_MAX_S = 30
 
 
 class Adapter:
-    """A started adapter."""
+    """A started adapter. ``log()`` is what it has printed on its standard error."""
 
     def __init__(self, command, environment=None):
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
         self.url = f"http://127.0.0.1:{port}"
         variables = {**os.environ, **(environment or {}), "PORT": str(port)}
-        self.process = subprocess.Popen(command, env=variables)
+        self._log = tempfile.TemporaryFile()
+        self.process = subprocess.Popen(command, env=variables, stderr=self._log)
         deadline = time.monotonic() + START_MAX_S
         while True:
             try:
@@ -35,8 +38,14 @@ class Adapter:
         status, answer = self.request("/init", options)
         assert status == 200, f"/init: {status} {answer}"
 
+    def unsupported(self):
+        """Return the scenarios that the library can't pass yet, with the reasons."""
+        status, answer = self.request("/capabilities", None)
+        assert status == 200, f"/capabilities: {status} {answer}"
+        return answer["unsupported"]
+
     def record(self, uses):
-        """Record uses; return the IDs, and whether the queue was full."""
+        """Record uses; return the IDs, and whether there was no room for all of them."""
         status, answer = self.request("/record", {"uses": uses})
         assert status in (200, 507), f"/record: {status} {answer}"
         return answer["receiptIds"], status == 507
@@ -61,9 +70,18 @@ class Adapter:
             pass
         self.stop()
 
+    def log(self):
+        if not self._log.closed:
+            self._log.seek(0)
+            self._text = self._log.read().decode(errors="replace")
+        return self._text
+
     def stop(self):
-        self.process.kill()
-        self.process.wait()
+        if not self._log.closed:
+            self.process.kill()
+            self.process.wait()
+            sys.stderr.write(self.log())
+            self._log.close()
 
     def request(self, path, body, timeout_s=60):
         data = None if body is None else json.dumps(body).encode()

@@ -1,17 +1,21 @@
 """The scripted gateway: verifies and records what arrives, and answers as a scenario says."""
 
 import email.utils
+import gzip
 import json
 import socket
 import struct
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from .acknowledgement import AcknowledgementKey, acknowledgement_of
 from .verification import check_batch
 
 PATH = "/api/v1/receipts/batch"
+KEYS_PATH = "/.well-known/receipts-keys.json"
 
 
 @dataclass
@@ -26,20 +30,30 @@ class Step:
     cut: str | None = None
     delay_s: float = 0.0
     text: bytes | None = None
+    content_type: str | None = None
+    location: str | None = None
+    # Changes the acknowledgement of a 202, which is none then.
+    forge: Callable[[dict], object] | None = None
     # (index, code, pointer within the receipt) of faulty receipts.
     faults: list = field(default_factory=list)
     code: str = "overloaded"
 
+    @property
+    def acknowledges(self):
+        return self.status == 202 and not self.cut and self.text is None and not self.forge
 
 
 @dataclass
 class Arrival:
-    """A request: when it began, its body, its receipts, and how it was answered."""
+    """A request: when it began, its decoded body, its receipts, and how it was answered."""
 
     at: float
     body: bytes
     receipts: list
     step: Step
+    headers: dict = field(default_factory=dict)
+    # The 202's, if it was sent.
+    acknowledgement: dict | None = None
     answered_at: float = 0.0
 
     @property
@@ -48,7 +62,10 @@ class Arrival:
 
 
 class ScriptedGateway:
-    """A gateway on a free port. ``steps`` are its first answers; then it answers ``default``."""
+    """A gateway on a free port. ``steps`` are its first answers; then it answers ``default``.
+
+    It signs acknowledgements with ``key``, and publishes ``keys`` while ``keys_status`` is 200.
+    """
 
     def __init__(self, steps=(), default=None):
         self.steps = list(steps)
@@ -56,11 +73,17 @@ class ScriptedGateway:
         self.arrivals = []
         self.problems = []
         self.in_flight = self.in_flight_most = 0
+        self.key = AcknowledgementKey()
+        self.keys = [self.key]
+        self.keys_status = 200
         self._lock = threading.Lock()
         gateway = self
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+
+            def do_GET(self):
+                gateway._publish(self)
 
             def do_POST(self):
                 gateway._receive(self)
@@ -88,10 +111,21 @@ class ScriptedGateway:
         counts = {}
         with self._lock:
             for arrival in self.arrivals:
-                if arrival.step.status == 202 and not arrival.step.cut and not arrival.step.text:
+                if arrival.step.acknowledges:
                     for receipt in arrival.receipts:
                         counts[receipt["receiptId"]] = counts.get(receipt["receiptId"], 0) + 1
         return counts
+
+    def _publish(self, request):
+        is_found = request.path == KEYS_PATH
+        status = self.keys_status if is_found else 404
+        keys = {"keys": [key.jwk for key in self.keys]}
+        text = json.dumps(keys).encode() if status == 200 else b"<html>"
+        request.send_response(status)
+        request.send_header("Content-Type", "application/jwk-set+json")
+        request.send_header("Content-Length", str(len(text)))
+        request.end_headers()
+        request.wfile.write(text)
 
     def _receive(self, request):
         at = time.monotonic()
@@ -103,11 +137,14 @@ class ScriptedGateway:
             if step.cut == "request":
                 return self._cut(request)
             body = request.rfile.read(int(request.headers["Content-Length"]))
-            self._record(request, Arrival(at, body, [], step))
+            if request.headers["Content-Encoding"] == "gzip":
+                body = gzip.decompress(body)
+            arrival = Arrival(at, body, [], step, dict(request.headers))
+            self._record(request, arrival)
             time.sleep(step.delay_s)
             if step.cut == "answer":
                 return self._cut(request)
-            self._answer(request, step, body)
+            self._answer(request, step, arrival)
         finally:
             with self._lock:
                 self.in_flight -= 1
@@ -123,11 +160,13 @@ class ScriptedGateway:
         with self._lock:
             self.arrivals.append(arrival)
 
-    def _answer(self, request, step, body):
-        text = step.text if step.text is not None else self._text(step, body)
+    def _answer(self, request, step, arrival):
+        text = step.text if step.text is not None else self._text(step, arrival)
         request.send_response(step.status)
         kind = "application/json" if step.status < 400 else "application/problem+json"
-        request.send_header("Content-Type", kind)
+        request.send_header("Content-Type", step.content_type or kind)
+        if step.location:
+            request.send_header("Location", step.location)
         request.send_header("Content-Length", str(len(text)))
         if step.retry_after_s:
             date = email.utils.formatdate(time.time() + step.retry_after_s, usegmt=True)
@@ -139,10 +178,16 @@ class ScriptedGateway:
             return self._cut(request)
         request.wfile.write(text)
 
-    @staticmethod
-    def _text(step, body):
+    def _text(self, step, arrival):
         if step.status == 202:
-            return json.dumps({"batchId": json.loads(body)["batchId"], "status": "queued"}).encode()
+            signed = acknowledgement_of(arrival.body, len(self.arrivals), self.key)
+            if step.forge:
+                signed = step.forge(signed)
+            else:
+                arrival.acknowledgement = signed
+            answer = {"batchId": arrival.batch_id, "receiptCount": len(arrival.receipts),
+                      "status": "queued", "acknowledgement": signed}
+            return json.dumps(answer).encode()
         errors = [
             {"code": code, "pointer": f"/receipts/{index}{pointer}", "detail": f"scripted {code}"}
             for index, code, pointer in step.faults

@@ -21,6 +21,18 @@ class Proxy:
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
+            def do_GET(self):
+                """The published keys, unharmed."""
+                connection = http.client.HTTPConnection("127.0.0.1", gateway_port, timeout=60)
+                try:
+                    connection.request("GET", self.path)
+                    answer = connection.getresponse()
+                    self._answer(answer.status, answer.read(), None)
+                except (OSError, http.client.HTTPException):
+                    self._cut()
+                finally:
+                    connection.close()
+
             def do_POST(self):
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 if random.random() < REFUSED_SHARE:
@@ -28,7 +40,9 @@ class Proxy:
                     return self._answer(429, b'{"code":"rate_limited"}', RETRY_AFTER_S)
                 connection = http.client.HTTPConnection("127.0.0.1", gateway_port, timeout=60)
                 try:
-                    connection.request("POST", self.path, body, {"Content-Type": "application/json"})
+                    names = ("Content-Type", "Content-Encoding")
+                    headers = {name: self.headers[name] for name in names if self.headers[name]}
+                    connection.request("POST", self.path, body, headers)
                     answer = connection.getresponse()
                     data = answer.read()
                 except (OSError, http.client.HTTPException):

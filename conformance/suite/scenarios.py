@@ -1,12 +1,18 @@
 """The scenarios. Each is a function with a world; its docstring is the rule."""
 
+import json
+import shutil
+import struct
+import subprocess
 import tempfile
 import time
 from pathlib import Path
 
+from .acknowledgement import AcknowledgementKey
 from .gateway import ScriptedGateway, Step
 
-KEYS = Path(__file__).resolve().parents[1] / "vectors" / "keys"
+VECTORS = Path(__file__).resolve().parents[1] / "vectors"
+KEYS = VECTORS / "keys"
 SCENARIOS = {}
 # Fast enough for a suite, slow enough to differ from no delay at all.
 FAST = {"batchReceiptsMax": 10, "batchDelayMs": 100, "retryDelayMsMin": 50, "retryDelayMsMax": 400}
@@ -16,6 +22,10 @@ def scenario(function):
     """Register a scenario by its name."""
     SCENARIOS[function.__name__] = function
     return function
+
+
+class Skipped(Exception):
+    """This machine can't play a scenario. The text is the reason."""
 
 
 class World:
@@ -71,6 +81,17 @@ def check(gateway, recorded):
     assert not missing, f"{len(missing)} of {len(recorded)} recorded receipts aren't acknowledged"
     foreign = set(gateway.acknowledged()) - set(recorded)
     assert not foreign, f"{len(foreign)} receipts arrived that weren't recorded"
+
+
+def vectors(name):
+    return json.loads((VECTORS / f"{name}.json").read_text())
+
+
+def wait_for(condition, what, timeout_s=20):
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
 
 
 def check_same_bytes(gateway):
@@ -441,3 +462,355 @@ def a_damaged_spool_file_doesnt_stop_the_others(world):
     assert not gateway.problems, gateway.problems
     assert len(gateway.acknowledged()) == 20, f"{len(gateway.acknowledged())} receipts arrived"
     assert set(gateway.acknowledged()) <= set(recorded) and len(gateway.arrivals) == 2
+
+
+@scenario
+def a_page_of_a_proxy_ends_no_batch(world):
+    """What vectors/answers.json marks as retried is tried again with the same bytes, and logged."""
+    pages = [vector for vector in vectors("answers") if vector["outcome"] == "retried"]
+    steps = [
+        Step(vector["status"], text=vector["body"].encode(), content_type=vector["contentType"],
+             location=vector.get("location"))
+        for vector in pages
+    ]
+    gateway = world.gateway(*steps)
+    options = {**FAST, "retryDelayMsMin": 5, "retryDelayMsMax": 20}
+    adapter = world.adapter(gateway, requestsInFlightMax=1, **options)
+    recorded, _ = adapter.record(uses(3))
+    assert adapter.flush(60), "flush reports unfinished receipts"
+    assert not adapter.state()["rejected"], f"{gateway.arrivals[-1].step}: {adapter.state()['rejected']}"
+    check(gateway, recorded)
+    assert len(check_same_bytes(gateway)) == 1, "a batch was made again"
+    log = adapter.log()
+    # An address that moved is for people to correct.
+    for text in ["404", "https://elsewhere.example/login"]:
+        assert text in log, f"the log doesn't have {text!r}"
+
+
+@scenario
+def a_refusal_of_the_gateway_ends_a_batch(world):
+    """What vectors/answers.json marks as refused is reported, and not sent again."""
+    answers = [vector for vector in vectors("answers") if vector["outcome"] == "refused"]
+    steps = [
+        Step(vector["status"], text=vector["body"].encode(), content_type=vector["contentType"])
+        for vector in answers
+    ]
+    gateway = world.gateway()
+    adapter = world.adapter(gateway, requestsInFlightMax=1, **FAST)
+    for vector, step in zip(answers, steps):
+        gateway.steps = [step]
+        arrivals, reports = len(gateway.arrivals), len(adapter.state()["rejected"])
+        adapter.record(uses(2))
+        assert adapter.flush(20), vector["name"]
+        # Of named receipts, the others are sent again.
+        is_named = "errors" in json.loads(vector["body"])
+        counts = len(gateway.arrivals) - arrivals, len(adapter.state()["rejected"]) - reports
+        assert counts == ((2, 1) if is_named else (1, 2)), (vector["name"], counts)
+
+
+@scenario
+def a_proxys_limit_splits_a_batch(world):
+    """A 413 of anybody splits a batch; a batch of one ends only by the gateway's own problem."""
+    page = next(vector for vector in vectors("answers") if vector["name"] == "a proxy's 413")
+    step = Step(413, text=page["body"].encode(), content_type=page["contentType"])
+    gateway = world.gateway(step, step, step)
+    adapter = world.adapter(gateway, requestsInFlightMax=1, **FAST)
+    recorded, _ = adapter.record(uses(2))
+    assert adapter.flush()
+    check(gateway, recorded)
+    assert not adapter.state()["rejected"], adapter.state()["rejected"]
+    assert {len(arrival.receipts) for arrival in gateway.arrivals[1:]} == {1}
+
+
+@scenario
+def an_encoding_that_is_refused_is_left_out(world):
+    """After invalid_encoding or unsupported_encoding, bodies are sent uncompressed."""
+    for code, status in [("unsupported_encoding", 415), ("invalid_encoding", 400)]:
+        gateway = world.gateway(Step(status, code=code))
+        adapter = world.adapter(gateway, requestsInFlightMax=1, **FAST)
+        recorded, _ = adapter.record(uses(10))
+        assert adapter.flush(), code
+        check(gateway, recorded)
+        check_same_bytes(gateway)
+        encodings = [arrival.headers.get("Content-Encoding") for arrival in gateway.arrivals]
+        assert encodings == ["gzip", None], encodings
+
+
+@scenario
+def acknowledgements_are_handed_over(world):
+    """Each 202's acknowledgement reaches the program as it was signed, with the receipts' IDs."""
+    gateway = world.gateway()
+    adapter = world.adapter(gateway, **FAST)
+    recorded, _ = adapter.record(uses(25))
+    assert adapter.flush()
+    check(gateway, recorded)
+    handed = adapter.state()["acknowledgements"]
+    sent = {arrival.batch_id: arrival for arrival in gateway.arrivals if arrival.acknowledgement}
+    assert len(handed) == len(sent), f"{len(handed)} of {len(sent)} acknowledgements"
+    for one in handed:
+        arrival = sent[one["batchId"]]
+        assert one["acknowledgement"] == arrival.acknowledgement, one
+        assert one["receiptIds"] == [receipt["receiptId"] for receipt in arrival.receipts], one
+
+
+@scenario
+def a_forged_acknowledgement_isnt_one(world):
+    """A 202 ends a batch only with an acknowledgement of its bytes by a published key."""
+    foreign = AcknowledgementKey()
+    gateway = world.gateway()
+
+    def signed(**members):
+        return lambda signed: gateway.key.sign({**signed, **members})
+
+    forgeries = [
+        lambda signed: None,
+        lambda signed: {**signed, "receivedAt": "2026-11-23T12:00:00.000Z"},
+        lambda signed: {**signed, "signature": "AAAA"},
+        foreign.sign,
+        signed(requestDigest="sha256:" + "0" * 64),
+        signed(batchId="0192f0c1-d2e3-7a4b-8c5d-6e7f80910008"),
+        signed(receiptCount=9),
+    ]
+    gateway.steps = [Step(forge=forge) for forge in forgeries]
+    adapter = world.adapter(gateway, requestsInFlightMax=1, **FAST)
+    recorded, _ = adapter.record(uses(3))
+    assert adapter.flush(60), "flush reports unfinished receipts"
+    check(gateway, recorded)
+    check_same_bytes(gateway)
+    assert len(gateway.arrivals) == len(forgeries) + 1, f"{len(gateway.arrivals)} requests"
+    assert len(adapter.state()["acknowledgements"]) == 1
+    assert not adapter.state()["rejected"], adapter.state()["rejected"]
+
+
+@scenario
+def published_keys_are_read_again(world):
+    """A key that is published later is found, and keys that can't be read delay, not drop."""
+    gateway = world.gateway()
+    adapter = world.adapter(gateway, requestsInFlightMax=1, **FAST)
+    recorded, _ = adapter.record(uses(3))
+    assert adapter.flush()
+    gateway.key = AcknowledgementKey()
+    gateway.keys.append(gateway.key)
+    gateway.keys_status = 503
+    recorded += adapter.record(uses(3))[0]
+    assert not adapter.flush(1), "a batch ended without an acknowledgement that can be verified"
+    gateway.keys_status = 200
+    assert adapter.flush(30), "flush reports unfinished receipts"
+    check(gateway, recorded)
+    assert len(adapter.state()["acknowledgements"]) == 2
+
+
+@scenario
+def a_damaged_frame_costs_itself_alone(world):
+    """Of 10 receipts in a journal, a damaged one is reported and kept, and 9 are delivered."""
+    options = {**FAST, "batchDelayMs": 60_000, "batchReceiptsMax": 500}
+    adapter = world.adapter(world.gateway(), spoolDir=world.spool, **options)
+    recorded, _ = adapter.record(uses(10))
+    adapter.kill()
+    [journal] = Path(world.spool).rglob("*.journal")
+    data, starts = journal.read_bytes(), [0]
+    while starts[-1] < len(data):
+        starts.append(starts[-1] + 8 + struct.unpack_from(">I", data, starts[-1])[0])
+    assert len(starts) == 11, "the journal doesn't have a frame for each receipt"
+    # Offsets in a frame: its length, its checksum, and within the context "an answer".
+    for position in (0, 4, 9):
+        frame = data[starts[position] : starts[position + 1]]
+        for offset in (0, 3, 5, frame.index(b"an answer")):
+            changed = bytearray(data)
+            changed[starts[position] + offset] ^= 1
+            name = f"frame {position}, byte {offset}"
+            spool = Path(world.spool).with_name(f"damaged-{position}-{offset}")
+            shutil.copytree(world.spool, spool)
+            (spool / journal.relative_to(world.spool)).write_bytes(changed)
+            gateway = world.gateway()
+            adapter = world.adapter(gateway, spoolDir=str(spool), **FAST)
+            assert adapter.flush(30), name
+            check(gateway, recorded[:position] + recorded[position + 1 :])
+            state = adapter.state()
+            assert state["metrics"].get("damaged") == 1, (name, state["metrics"])
+            reported = [(one["receiptId"], one["code"]) for one in state["rejected"]]
+            assert reported == [(recorded[position], "damaged")], (name, reported)
+            [kept] = [file for file in (spool / "damaged").iterdir() if file.is_file()]
+            assert kept.read_bytes() == changed, f"{name}: the file in damaged/ isn't the journal"
+            assert kept.name in adapter.log(), f"{name}: the log doesn't name {kept.name}"
+            adapter.kill()
+
+
+@scenario
+def a_damaged_batch_is_counted_and_reported(world):
+    """Receipts of a batch file that can't be read are reported as far as their IDs can be read."""
+    adapter = world.adapter(world.gateway(default=Step(503)), spoolDir=world.spool, **FAST)
+    recorded, _ = adapter.record(uses(10))
+    wait_for(lambda: list(Path(world.spool).rglob("*.batch")), "the batch isn't in the spool")
+    adapter.kill()
+    [batch] = Path(world.spool).rglob("*.batch")
+    for journal in Path(world.spool).rglob("*.journal"):
+        journal.unlink()
+    changed = bytearray(batch.read_bytes())
+    changed[changed.index(b"an answer")] ^= 1
+    batch.write_bytes(changed)
+    gateway = world.gateway()
+    adapter = world.adapter(gateway, spoolDir=world.spool, **FAST)
+    assert adapter.flush(30)
+    state = adapter.state()
+    assert {one["receiptId"] for one in state["rejected"]} == set(recorded), state["rejected"]
+    assert {one["code"] for one in state["rejected"]} == {"damaged"}
+    assert state["metrics"].get("damaged") == 10, state["metrics"]
+    assert [file.read_bytes() for file in (Path(world.spool) / "damaged").iterdir()] == [changed]
+    assert not gateway.arrivals
+
+
+@scenario
+def a_removed_spool_is_made_again(world):
+    """After the directory is removed, what is in memory is sent, and new receipts are spooled."""
+    gateway = world.gateway(default=Step(503))
+    adapter = world.adapter(gateway, spoolDir=world.spool, **FAST)
+    # The last ones aren't a batch yet.
+    recorded = adapter.record(uses(20))[0] + adapter.record(uses(3))[0]
+    wait_for(lambda: len({arrival.batch_id for arrival in gateway.arrivals}) >= 2, "no batch was sent")
+    shutil.rmtree(world.spool)
+    recorded += adapter.record(uses(2))[0]
+    gateway.default = Step()
+    assert adapter.flush(30), "flush reports unfinished receipts"
+    check(gateway, recorded)
+    gateway.default = Step(503)
+    recorded += adapter.record(uses(25))[0]
+    adapter.kill()
+    gateway.default = Step()
+    adapter = world.adapter(gateway, spoolDir=world.spool, **FAST)
+    assert adapter.flush(30)
+    check(gateway, recorded)
+    assert not adapter.state()["rejected"]
+
+
+@scenario
+def a_spool_that_cant_be_written_blocks_nothing(world):
+    """What is in memory is sent; a receipt that can't be stored is an error of /record."""
+    gateway = world.gateway(default=Step(503))
+    adapter = world.adapter(gateway, spoolDir=world.spool, **FAST)
+    recorded = adapter.record(uses(20))[0] + adapter.record(uses(3))[0]
+    # A file in its place stops the superuser too.
+    shutil.rmtree(world.spool)
+    Path(world.spool).write_text("in the way")
+    status, answer = adapter.request("/record", {"uses": uses(3)})
+    assert (status, answer["error"]) == (507, "spool_failed"), (status, answer)
+    recorded += answer["receiptIds"]
+    gateway.default = Step()
+    assert adapter.flush(30), "flush reports unfinished receipts"
+    check(gateway, recorded)
+    Path(world.spool).unlink()
+    more, is_full = adapter.record(uses(3))
+    assert not is_full, "the spool wasn't made again"
+    assert adapter.flush(30)
+    check(gateway, recorded + more)
+
+
+@scenario
+def a_full_disk_blocks_nothing(world):
+    """With a spool that fills its disk, everything that was recorded is sent."""
+    folder = Path(world.spool)
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=512k", "receipts-conformance", str(folder)]
+    if not shutil.which("mount") or subprocess.run(command, capture_output=True).returncode:
+        raise Skipped("mounting a small tmpfs is refused here")
+    try:
+        gateway = world.gateway(default=Step(503))
+        adapter = world.adapter(gateway, spoolDir=world.spool, **FAST)
+        recorded, is_full = adapter.record(uses(600, context="x" * 1_000))
+        assert is_full, "600 receipts fit on a disk of 512 KiB"
+        gateway.default = Step()
+        assert adapter.flush(60), "flush reports unfinished receipts"
+        check(gateway, recorded)
+        more, is_full = adapter.record(uses(20))
+        assert not is_full, "the disk is still full"
+        assert adapter.flush(30)
+        check(gateway, recorded + more)
+        # Nothing is left for the next process.
+        adapter.kill()
+        gateway = world.gateway()
+        adapter = world.adapter(gateway, spoolDir=world.spool, **FAST)
+        assert adapter.flush(30) and not gateway.arrivals, "an acknowledged receipt is sent again"
+        adapter.kill()
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+@scenario
+def close_reports_what_is_lost(world):
+    """Without a spool, receipts without an answer are reported at close, those in flight too."""
+    gateway = world.gateway(default=Step(delay_s=60))
+    adapter = world.adapter(gateway, requestsInFlightMax=1, **FAST)
+    recorded, _ = adapter.record(uses(25))
+    wait_for(lambda: gateway.arrivals, "no batch was sent")
+    adapter.close()
+    rejected = adapter.state()["rejected"]
+    assert {one["receiptId"] for one in rejected} == set(recorded) and len(rejected) == 25, rejected
+    assert {one["code"] for one in rejected} == {"undelivered"}, rejected
+
+
+@scenario
+def a_record_that_nobody_awaits_reports_its_failure(world):
+    """A failure that the caller can't see is in the log, the metrics and the report of failures."""
+    gateway = world.gateway()
+    adapter = world.adapter(gateway, **FAST)
+    wrong = uses(2, purpose="fun") + uses(1)
+    status, answer = adapter.request("/record", {"uses": wrong, "await": False})
+    assert status == 200, (status, answer)
+    wait_for(lambda: len(adapter.state()["failed"]) == 2, "the failures aren't reported")
+    assert adapter.flush()
+    state = adapter.state()
+    assert state["metrics"].get("failed") == 2, state["metrics"]
+    assert all("purpose" in text for text in state["failed"]), state["failed"]
+    assert adapter.log().count("purpose") >= 1, "the log doesn't have the failure"
+    assert len(gateway.acknowledged()) == 1
+
+
+@scenario
+def what_isnt_known_is_refused(world):
+    """An option or a member of a use with a misspelt name is an error, not ignored."""
+    adapter = world.adapter(world.gateway(), init=False)
+    for name in ["spooldir", "onReject", "batchReceiptMax"]:
+        status, answer = adapter.request("/init", {**adapter.members, name: 3})
+        assert 400 <= status < 500, f"the option {name} was accepted"
+    adapter.init(**adapter.members)
+    for name in ["modelid", "contenthash", "model"]:
+        status, answer = adapter.request("/record", {"uses": uses(1, **{name: "a"})})
+        assert status == 400 and name in answer["error"], f"{name}: {status} {answer}"
+
+
+@scenario
+def a_key_in_another_form_is_converted_or_explained(world):
+    """Of vectors/private-keys.json, a key signs or the error has the command that converts it."""
+    gateway = world.gateway()
+    adapter = world.adapter(gateway, init=False, **FAST)
+    for vector in vectors("private-keys"):
+        members = {**adapter.members, "privateKey": vector["pem"]}
+        status, answer = adapter.request("/init", members)
+        if "algorithm" in vector:
+            assert status == 200, f"{vector['name']}: {status} {answer}"
+            recorded, _ = adapter.record(uses(1))
+            assert adapter.flush(), vector["name"]
+            receipt = gateway.arrivals[-1].receipts[0]
+            assert receipt["receiptId"] == recorded[0]
+            assert receipt["signatureAlgorithm"] == vector["algorithm"], vector["name"]
+        else:
+            assert status == 400, f"{vector['name']} was accepted"
+            assert vector["command"] in answer["error"], f"{vector['name']}: {answer['error']}"
+            secret = vector["pem"].splitlines()[1:3]
+            assert not any(line in answer["error"] for line in secret if len(line) > 20), "a secret"
+    assert not gateway.problems, gateway.problems
+
+
+@scenario
+def metrics_have_the_same_names(world):
+    """The names of conformance/README.md, and no others, with what happened."""
+    steps = [Step(503), Step(400, faults=[(0, "invalid_url", "/content/url")], code="invalid_batch")]
+    gateway = world.gateway(*steps)
+    adapter = world.adapter(gateway, requestsInFlightMax=1, **FAST)
+    adapter.record(uses(5))
+    adapter.request("/record", {"uses": uses(1, purpose="fun")})
+    assert adapter.flush()
+    metrics = adapter.state()["metrics"]
+    assert metrics.pop("request_s") > 0
+    expected = {"recorded": 5, "failed": 1, "acknowledged": 4, "rejected": 1, "retries": 1}
+    assert metrics == expected, metrics

@@ -168,6 +168,32 @@ async fn state(State(adapter): State<Arc<Adapter>>) -> Json<Value> {
     Json(state)
 }
 
+/// Scenarios that this library can't pass yet, with the reasons.
+async fn capabilities() -> Json<Value> {
+    let acknowledgements = "acknowledgements aren't verified and handed over yet";
+    let damage = "a damaged file isn't counted and reported yet, and ends a journal";
+    let spool = "a spool that can't be written still blocks what is in memory";
+    let proxies = "any JSON object with a code is taken for the gateway's problem, and any 413";
+    Json(json!({"unsupported": {
+        "a_page_of_a_proxy_ends_no_batch": proxies,
+        "a_proxys_limit_splits_a_batch": proxies,
+        "an_encoding_that_is_refused_is_left_out": "batches aren't compressed",
+        "acknowledgements_are_handed_over": acknowledgements,
+        "a_forged_acknowledgement_isnt_one": acknowledgements,
+        "published_keys_are_read_again": acknowledgements,
+        "a_damaged_frame_costs_itself_alone": damage,
+        "a_damaged_batch_is_counted_and_reported": damage,
+        "a_removed_spool_is_made_again": spool,
+        "a_spool_that_cant_be_written_blocks_nothing": spool,
+        "a_full_disk_blocks_nothing": spool,
+        "close_reports_what_is_lost": "close reports only whether something is left, not what",
+        "a_record_that_nobody_awaits_reports_its_failure": "a result that isn't used is a warning of the compiler",
+        "what_isnt_known_is_refused": "options are members of a structure, which the compiler checks",
+        "a_key_in_another_form_is_converted_or_explained": "errors of keys have no commands yet",
+        "metrics_have_the_same_names": "there are counters instead of metrics",
+    }}))
+}
+
 async fn kill() {
     let this = std::process::id().to_string();
     let _ = std::process::Command::new("kill").args(["-9", &this]).status();
@@ -184,6 +210,7 @@ async fn main() {
         .route("/close", post(close))
         .route("/state", get(state))
         .route("/kill", post(kill))
+        .route("/capabilities", get(capabilities))
         .with_state(Arc::new(Adapter::default()));
     axum::serve(listener.expect("the port is free"), routes)
         .await
