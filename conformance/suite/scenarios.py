@@ -620,7 +620,7 @@ def a_damaged_frame_costs_itself_alone(world):
             changed[starts[position] + offset] ^= 1
             name = f"frame {position}, byte {offset}"
             spool = Path(world.spool).with_name(f"damaged-{position}-{offset}")
-            shutil.copytree(world.spool, spool)
+            shutil.copytree(world.spool, spool, ignore=shutil.ignore_patterns("lock"))
             (spool / journal.relative_to(world.spool)).write_bytes(changed)
             gateway = world.gateway()
             adapter = world.adapter(gateway, spoolDir=str(spool), **FAST)
