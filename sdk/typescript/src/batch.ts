@@ -75,6 +75,12 @@ export function receiptIdOf(receipt: Uint8Array): string {
   return (JSON.parse(utf8Text.decode(receipt)) as { receiptId: string }).receiptId;
 }
 
+/** Return the IDs of a batch's receipts. */
+export function receiptIdsOf(body: Uint8Array): string[] {
+  const { receipts } = JSON.parse(utf8Text.decode(body)) as { receipts: { receiptId: string }[] };
+  return receipts.map(({ receiptId }) => receiptId);
+}
+
 function signatureMembers(signature: string, signer: Signer): string {
   return `,"signature":"${signature}","signatureAlgorithm":"${signer.algorithm}"`;
 }

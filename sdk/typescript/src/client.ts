@@ -57,6 +57,7 @@ const OPTIONS = {
   spoolDir: true,
   analyticsUrl: true,
   fetch: true,
+  onAcknowledged: true,
   onRejected: true,
   onFailed: true,
   onMetric: true,

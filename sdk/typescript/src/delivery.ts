@@ -1,6 +1,7 @@
 // The queue of signed receipts: seals batches, sends them, and tries again.
 
-import { receiptIdOf, receiptsOf } from "./batch.js";
+import type { Answer } from "./answer.js";
+import { receiptIdOf, receiptIdsOf, receiptsOf } from "./batch.js";
 import type { Rejection } from "./errors.js";
 import { ClosedError, SpoolError } from "./errors.js";
 import type { Caller } from "./hooks.js";
@@ -15,7 +16,7 @@ import type { Journal, Spool } from "./spool/spool.js";
 import { batchIdOf, newStem, timeMsOf } from "./stem.js";
 import type { SealedBatch } from "./store.js";
 import { BatchStore } from "./store.js";
-import type { Answer, Transport } from "./transport.js";
+import type { Transport } from "./transport.js";
 import { TIMER_MS_MAX, within } from "./within.js";
 
 // Pause after a failure of the signer or of the disk.
@@ -320,15 +321,19 @@ export class Delivery {
       return this.#rejectAll(batch, body, { code: "expired", detail });
     }
     const begunAt = performance.now();
-    const answer = await this.#transport.sendBatch(body, batchIdOf(batch.stem));
+    const batchId = batchIdOf(batch.stem);
+    const answer = await this.#transport.sendBatch({ batchId, receiptCount: batch.count, body });
     this.#caller.measure("request_s", (performance.now() - begunAt) / 1_000);
-    if (answer.kind === "retried") return this.#retry(batch, answer, begunAt);
-    this.#pace.succeed();
-    if (answer.kind === "refused") return this.#takeApart(batch, body, answer);
-    if (this.#settlers.size) {
-      for (const receipt of receiptsOf(body))
-        this.#settlers.settle(receiptIdOf(receipt), undefined);
+    const isDivisible = batch.count > 1 || answer.isGateways;
+    if (answer.kind === "retried" || (answer.kind === "split" && !isDivisible)) {
+      return this.#retry(batch, answer, begunAt);
     }
+    this.#pace.succeed();
+    const { acknowledgement } = answer;
+    if (!acknowledgement) return this.#takeApart(batch, body, answer);
+    const receiptIds = receiptIdsOf(body);
+    await this.#caller.acknowledge({ batchId, receiptIds, acknowledgement, body });
+    for (const receiptId of receiptIds) this.#settlers.settle(receiptId, undefined);
     return this.#end(batch, batch.count);
   }
 
@@ -341,8 +346,11 @@ export class Delivery {
     this.#retries++;
     this.#caller.measure("retries", 1);
     const waitS = (pauseMs / 1_000).toFixed(1);
-    this.#caller.logger.warn(
-      `a batch isn't acknowledged (${answer.code} ${answer.detail}), next try in ${waitS} s`,
+    const { status, code, detail } = answer;
+    // What doesn't pass by itself, such as a wrong address or a proxy's login, is for people.
+    const isPassing = status === 0 || status === 408 || status === 429 || status >= 500;
+    this.#caller.logger[isPassing ? "warn" : "error"](
+      `a batch isn't acknowledged (${code}: ${detail}), next try in ${waitS} s`,
     );
     this.#again(batch, pauseMs);
   }
@@ -360,7 +368,7 @@ export class Delivery {
     const good = receipts.filter((_, index) => !faults.has(index));
     let parts = [good];
     if (good.length === receipts.length) {
-      if (answer.status !== 413 || receipts.length < 2) {
+      if (answer.kind !== "split" || receipts.length < 2) {
         return this.#rejectAll(batch, body, answer);
       }
       const half = receipts.length >> 1;

@@ -1,3 +1,4 @@
+import type { AcknowledgedBatch } from "./acknowledgement.js";
 import type { Rejection } from "./errors.js";
 import type { Logger } from "./logger.js";
 import type { Use } from "./use.js";
@@ -16,6 +17,8 @@ export type Metric =
 
 /** Functions of the caller. */
 export interface Hooks {
+  /** Gets each acknowledged batch. The batch stays in the spool until it returns. */
+  readonly onAcknowledged?: ((batch: AcknowledgedBatch) => void | Promise<void>) | undefined;
   /** Gets each receipt that the service refused. The batch stays in the spool until it returns. */
   readonly onRejected?: ((rejection: Rejection) => void | Promise<void>) | undefined;
   /** Gets each use that `record` or `submit` failed to record, and why; also if nobody awaits it. */
@@ -75,6 +78,10 @@ export class Caller {
     this.logger.error(`${uses} recorded: ${String(this.#lastFailure)}`);
     this.#timer = setTimeout(() => this.logFailures(), FAILURES_INTERVAL_MS);
     (this.#timer as { unref?: () => void }).unref?.();
+  }
+
+  async acknowledge(batch: AcknowledgedBatch): Promise<void> {
+    await this.#call("onAcknowledged", () => this.#hooks.onAcknowledged?.(batch));
   }
 
   /** Report receipts of a batch that end without an acknowledgement. */

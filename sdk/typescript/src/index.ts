@@ -6,6 +6,7 @@
 // - `Webhook` verifies receipts that a publisher gets at an address of its own.
 // - `canonicalize` writes the canonical form (RFC 8785) that signatures are over.
 
+export type { AcknowledgedBatch, Acknowledgement } from "./acknowledgement.js";
 export { canonicalize, parse } from "./canonical.js";
 export type { ClientOptions } from "./client.js";
 export { Client } from "./client.js";

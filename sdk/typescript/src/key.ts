@@ -1,4 +1,5 @@
 import { fromBase64, toBase64 } from "./base64.js";
+import { concatenate } from "./concatenate.js";
 import type { Element } from "./der.js";
 import { BIT_STRING, elements, INTEGER, OBJECT_IDENTIFIER, SEQUENCE } from "./der.js";
 import { KeyError } from "./errors.js";
@@ -21,6 +22,9 @@ const KINDS: Record<string, Algorithm> = {
   "2a864886f70d010101": "RSA-2048",
   "2a8648ce3d0201": "ECDSA-P256",
 };
+const ED25519_SPKI_HEAD = Uint8Array.from([
+  0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00,
+]);
 const P256 = "2a8648ce3d030107";
 const KINDS_TEXT = "Ed25519, RSA with 2048 bits or ECDSA P-256";
 
@@ -35,6 +39,11 @@ export function publicKeyOf(pem: string): PublicKey {
   if (bits?.tag !== BIT_STRING) throw new KeyError("the key isn't an SPKI in DER");
   if (algorithm === "RSA-2048" && modulusBits(der, bits) !== 2048) throw otherKind();
   return { algorithm, der };
+}
+
+/** Return the public key of a point of edwards25519 (RFC 8410, section 4). */
+export function ed25519Key(point: Uint8Array): PublicKey {
+  return { algorithm: "Ed25519", der: concatenate([ED25519_SPKI_HEAD, point]) };
 }
 
 /** Return the algorithm of a private key in DER (PKCS#8). Throws `KeyError`. */
