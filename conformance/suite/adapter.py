@@ -20,7 +20,9 @@ class Adapter:
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
         self.url = f"http://127.0.0.1:{port}"
-        variables = {**os.environ, **(environment or {}), "PORT": str(port)}
+        # A proxy of this machine's has nothing to do with the scripted gateway.
+        direct = {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
+        variables = {**os.environ, **direct, **(environment or {}), "PORT": str(port)}
         self._log = tempfile.TemporaryFile()
         self.process = subprocess.Popen(command, env=variables, stderr=self._log)
         deadline = time.monotonic() + START_MAX_S

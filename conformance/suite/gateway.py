@@ -36,7 +36,13 @@ class Step:
     forge: Callable[[dict], object] | None = None
     # (index, code, pointer within the receipt) of faulty receipts.
     faults: list = field(default_factory=list)
-    code: str = "overloaded"
+    # The gateway's problem: by default one that fits the status.
+    code: str = ""
+
+    @property
+    def problem(self):
+        fits = {408: "request_timeout", 413: "body_too_large", 429: "rate_limited"}
+        return self.code or fits.get(self.status, "overloaded" if self.status >= 500 else "invalid_batch")
 
     @property
     def acknowledges(self):
@@ -192,8 +198,8 @@ class ScriptedGateway:
             {"code": code, "pointer": f"/receipts/{index}{pointer}", "detail": f"scripted {code}"}
             for index, code, pointer in step.faults
         ]
-        members = {"type": f"/problems/{step.code}", "title": "scripted", "status": step.status,
-                   "code": step.code, "detail": "a scripted answer", "errors": errors}
+        members = {"type": f"/problems/{step.problem}", "title": "scripted", "status": step.status,
+                   "code": step.problem, "detail": "a scripted answer", "errors": errors}
         return json.dumps(members).encode()
 
     @staticmethod
