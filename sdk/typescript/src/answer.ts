@@ -27,6 +27,8 @@ export interface Answer {
   readonly members: Readonly<Record<string, unknown>>;
   /** The least time until the next request. */
   readonly retryAfterMs: number;
+  /** Time by the clock of whoever answered, in milliseconds since 1970; NaN if it isn't known. */
+  readonly dateMs: number;
 }
 
 /** Status, header fields and body of a response. */
@@ -53,6 +55,7 @@ export function answerOf({ status, headers, data }: Reply, batchId: string): Ans
     status,
     members,
     retryAfterMs: retryAfterMs(headers.get("Retry-After"), Date.now()),
+    dateMs: Date.parse(headers.get("Date") ?? ""),
   };
   if (status === 202 && members["batchId"] === batchId && members["status"] === "queued") {
     return { ...answer, kind: "acknowledged", isGateways: true };
@@ -80,6 +83,7 @@ export function retried(code: string, detail: string): Answer {
     faults: [],
     members: {},
     retryAfterMs: 0,
+    dateMs: Number.NaN,
   };
 }
 

@@ -81,6 +81,12 @@ export function receiptIdsOf(body: Uint8Array): string[] {
   return receipts.map(({ receiptId }) => receiptId);
 }
 
+/** Return the IDs of receipts in bytes that can't be read as a whole. */
+export function receiptIdsIn(bytes: Uint8Array): string[] {
+  const text = new TextDecoder("latin1").decode(bytes);
+  return [...text.matchAll(/"receiptId":"([-0-9a-f]{36})"/g)].map(([, receiptId]) => receiptId!);
+}
+
 function signatureMembers(signature: string, signer: Signer): string {
   return `,"signature":"${signature}","signatureAlgorithm":"${signer.algorithm}"`;
 }

@@ -96,9 +96,7 @@ export class Client {
     this.#members = clientMembers(options);
     this.#transport = new Transport(url, options.fetch, limits);
     this.#analyticsUrl = analyticsUrl.replace(/\/+$/, "");
-    const settings = { ...limits, logger: caller.logger };
-    const spool = spoolDir === undefined ? undefined : host.openSpool(spoolDir, settings);
-    this.#delivery = new Delivery(signer, this.#transport, limits, caller, spool);
+    this.#delivery = new Delivery(signer, this.#transport, limits, caller, spoolDir);
     this.#cancelDrain = host.beforeExit(() => this.close());
   }
 

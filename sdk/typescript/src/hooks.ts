@@ -6,11 +6,13 @@ import type { Use } from "./use.js";
 /**
  * Names of metrics. `request_s` is the duration of a request in seconds; each other value is a
  * number to add up: of receipts, of uses that `record` didn't record (`failed`), or of retries.
+ * conformance/README.md has the list of all client libraries.
  */
 export type Metric =
   | "recorded"
   | "acknowledged"
   | "rejected"
+  | "damaged"
   | "failed"
   | "retries"
   | "request_s";
@@ -19,7 +21,10 @@ export type Metric =
 export interface Hooks {
   /** Gets each acknowledged batch. The batch stays in the spool until it returns. */
   readonly onAcknowledged?: ((batch: AcknowledgedBatch) => void | Promise<void>) | undefined;
-  /** Gets each receipt that the service refused. The batch stays in the spool until it returns. */
+  /**
+   * Gets each receipt that ended without an acknowledgement. What the service refused stays in the
+   * spool until it returns.
+   */
   readonly onRejected?: ((rejection: Rejection) => void | Promise<void>) | undefined;
   /** Gets each use that `record` or `submit` failed to record, and why; also if nobody awaits it. */
   readonly onFailed?: ((error: unknown, use: Use) => void | Promise<void>) | undefined;
@@ -85,13 +90,17 @@ export class Caller {
   }
 
   /** Report receipts of a batch that end without an acknowledgement. */
-  async reject(rejections: readonly Rejection[]): Promise<void> {
+  async reject(
+    rejections: readonly Rejection[],
+    metric: "rejected" | "damaged" = "rejected",
+  ): Promise<void> {
     const [first] = rejections;
     if (!first) return;
-    const { receiptId, code, detail } = first;
+    const { code, detail } = first;
+    const receiptId = first.receiptId || "with an ID that can't be read";
     const others = rejections.length > 1 ? ` and ${rejections.length - 1} others` : "";
-    this.logger.error(`receipt ${receiptId}${others} ended unacknowledged: ${code} ${detail}`);
-    this.measure("rejected", rejections.length);
+    this.logger.error(`receipt ${receiptId}${others} ended unacknowledged: ${code}: ${detail}`);
+    this.measure(metric, rejections.length);
     await Promise.all(
       rejections.map((one) => this.#call("onRejected", () => this.#hooks.onRejected?.(one))),
     );
