@@ -4,6 +4,8 @@ import { signedReceipt } from "./batch.js";
 import { canonicalText } from "./canonical.js";
 import type { State } from "./delivery.js";
 import { Delivery } from "./delivery.js";
+import type { Entry } from "./entries.js";
+import { Entries } from "./entries.js";
 import type { Rejection } from "./errors.js";
 import { ClosedError, OptionsError, RejectedError, UseError } from "./errors.js";
 import type { Hooks } from "./hooks.js";
@@ -41,6 +43,10 @@ export interface ClientOptions extends Partial<Limits>, Hooks {
   readonly spoolDir?: string | undefined;
   /** Base URL of the analytics API, which has the outcomes; `url` unless given. */
   readonly analyticsUrl?: string | undefined;
+  /** Base URL of the publisher API, which has the entries; `url` unless given. */
+  readonly publisherUrl?: string | undefined;
+  /** Whether bodies are compressed with gzip, which they are by default. */
+  readonly isCompressed?: boolean | undefined;
   /** Replaces the runtime's `fetch`, for proxies, own certificates and tests. */
   readonly fetch?: Fetch | undefined;
 }
@@ -56,6 +62,8 @@ const OPTIONS = {
   organization: true,
   spoolDir: true,
   analyticsUrl: true,
+  publisherUrl: true,
+  isCompressed: true,
   fetch: true,
   onAcknowledged: true,
   onRejected: true,
@@ -76,6 +84,7 @@ export class Client {
   readonly #transport: Transport;
   readonly #delivery: Delivery;
   readonly #caller: Caller;
+  readonly #entries: Entries;
   readonly #analyticsUrl: string;
   /** The member `client` of all receipts, in canonical form. */
   readonly #members: string;
@@ -86,7 +95,7 @@ export class Client {
 
   /** Throws `OptionsError`. */
   constructor(options: ClientOptions) {
-    const { signer, url, analyticsUrl = url, spoolDir } = options;
+    const { signer, url, analyticsUrl = url, publisherUrl = url, spoolDir } = options;
     const unknown = unknownNameOf(options, OPTIONS);
     if (unknown) throw new OptionsError(`a client has no option ${unknown}`);
     const limits = limitsOf(options);
@@ -94,7 +103,8 @@ export class Client {
     this.#caller = caller;
     this.#signer = signer;
     this.#members = clientMembers(options);
-    this.#transport = new Transport(url, options.fetch, limits);
+    this.#transport = new Transport(url, limits, options);
+    this.#entries = new Entries(this.#transport, publisherUrl);
     this.#analyticsUrl = analyticsUrl.replace(/\/+$/, "");
     this.#delivery = new Delivery(signer, this.#transport, limits, caller, spoolDir);
     this.#cancelDrain = host.beforeExit(() => this.close());
@@ -176,6 +186,14 @@ export class Client {
   /** Return the service's checks of a receipt, which isn't stored. Throws `RequestError`. */
   explain(receipt: Uint8Array | string): Promise<Explanation> {
     return explain(this.#transport, receipt);
+  }
+
+  /**
+   * Return what the service has of each URL, such as its publisher; null for a URL that can't be.
+   * Answers are cached for five minutes. Throws `RequestError`.
+   */
+  resolve(urls: Iterable<string>): Promise<Map<string, Entry | null>> {
+    return this.#entries.resolve(urls);
   }
 
   #record(use: Use, settle: Settle | undefined): Promise<string> {

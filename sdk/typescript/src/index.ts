@@ -12,6 +12,7 @@ export type { ClientOptions } from "./client.js";
 export { Client } from "./client.js";
 export type { Eventual } from "./crypto/backend.js";
 export type { State } from "./delivery.js";
+export type { Entry } from "./entries.js";
 export type { Rejection } from "./errors.js";
 export {
   CanonicalError,

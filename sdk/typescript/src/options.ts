@@ -34,7 +34,7 @@ export const DEFAULT_LIMITS: Limits = {
   batchReceiptsMax: 500,
   batchBytesMax: 1 << 20,
   batchDelayMs: 1_000,
-  queueReceiptsMax: 100_000,
+  queueReceiptsMax: 50_000,
   queueBytesMax: 64 << 20,
   queueWaitMs: 1_000,
   requestsInFlightMax: 2,
@@ -42,7 +42,7 @@ export const DEFAULT_LIMITS: Limits = {
   retryDelayMsMin: 200,
   retryDelayMsMax: 30_000,
   syncIntervalMs: 100,
-  adoptIntervalMs: 60_000,
+  adoptIntervalMs: 30_000,
   spoolHoursMax: 72,
   spoolKeptBytesMax: 64 << 20,
 };

@@ -4,6 +4,7 @@ import { backend } from "#crypto";
 
 import { toBase64 } from "./base64.js";
 import { canonicalize } from "./canonical.js";
+import { canonicalUrl, entryIdOf } from "./canonical-url.js";
 import type { SigningKey } from "./crypto/backend.js";
 import { hex } from "./hex.js";
 import { publicKeyOf } from "./key.js";
@@ -16,6 +17,11 @@ const KEY_HEAD = [48, 46, 2, 1, 0, 48, 5, 6, 3, 43, 101, 112, 4, 34, 4, 32];
 const KEY_BODY = toBase64(Uint8Array.from([...KEY_HEAD, ...new Array(32).fill(0)]));
 const KEY_PEM = `-----BEGIN PRIVATE KEY-----\n${KEY_BODY}\n-----END PRIVATE KEY-----\n`;
 const KEY_ID = "test";
+const PROBLEMS: Readonly<Record<number, string>> = {
+  408: "request_timeout",
+  413: "body_too_large",
+  429: "rate_limited",
+};
 
 /** The runtime's `Response`. */
 export type FetchResponse = typeof globalThis extends { Response: { prototype: infer R } }
@@ -35,10 +41,12 @@ export class FakeGateway {
   readonly receipts: Receipt[] = [];
   /** Answers of the next requests, before batches are accepted again. */
   readonly answers: FetchResponse[] = [];
-  /** Status of the answers after these: with 503, nothing is accepted. */
+  /** Status of the answers after these. With 503 batches wait; 400 is the gateway's own refusal. */
   status = 202;
   /** Lines that `client.outcomes` reads, without their cursors. */
   readonly outcomes: object[] = [];
+  /** Verified domains by the host of a URL, for `client.resolve`. */
+  readonly publishers: Record<string, string> = {};
   /** Answer to `client.explain`. */
   explanation: object = {};
   #key: Promise<SigningKey> | undefined;
@@ -50,13 +58,14 @@ export class FakeGateway {
     const answer = this.answers.shift();
     if (answer) return answer;
     if (this.status !== 202) {
-      const code = this.status === 429 ? "rate_limited" : "overloaded";
+      const code = PROBLEMS[this.status] ?? (this.status < 500 ? "invalid_batch" : "overloaded");
       const problem = { type: `/problems/${code}`, status: this.status, code, detail: "scripted" };
       return Response.json(problem, { status: this.status });
     }
     if (pathname === "/api/v1/client/outcomes") return this.#outcomes();
     if (pathname === "/api/v1/receipts/explain") return Response.json(this.explanation);
-    return this.#acknowledge(await decoded(init));
+    const body = await decoded(init);
+    return pathname === "/api/v1/entries/lookup" ? this.#entriesOf(body) : this.#acknowledge(body);
   }) as Fetch;
 
   async #acknowledge(body: Uint8Array) {
@@ -85,6 +94,15 @@ export class FakeGateway {
     const x = toBase64(der.subarray(-32)).replaceAll("+", "-").replaceAll("/", "_");
     const key = { kty: "OKP", crv: "Ed25519", kid: KEY_ID, x: x.replaceAll("=", "") };
     return Response.json({ keys: [key] });
+  }
+
+  async #entriesOf(body: Uint8Array) {
+    const { urls } = JSON.parse(utf8Text.decode(body)) as { urls: string[] };
+    const entries = urls.map(async (url) => {
+      const publisher = this.publishers[new URL(url).hostname] ?? null;
+      return { url: canonicalUrl(url), entryId: await entryIdOf(url), publisher, listed: false };
+    });
+    return Response.json({ entries: await Promise.all(entries), errors: [] });
   }
 
   #outcomes() {

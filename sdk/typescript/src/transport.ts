@@ -36,15 +36,20 @@ export class Transport {
   readonly #timeoutMs: number;
   readonly #closing = new AbortController();
   readonly #keys: PublishedKeys;
-  #compresses = true;
+  #compresses: boolean;
 
   /** Throws `OptionsError`. */
-  constructor(url: string, fetch: Fetch | undefined, limits: Limits) {
+  constructor(
+    url: string,
+    limits: Limits,
+    { fetch, isCompressed = true }: { fetch?: Fetch | undefined; isCompressed?: boolean | undefined },
+  ) {
     if (typeof url !== "string" || !/^https?:\/\//.test(url) || !URL.canParse(url)) {
       throw new OptionsError(`url is ${String(url)}: write http:// or https:// and a host`);
     }
     this.url = url.replace(/\/+$/, "");
     this.#fetch = fetch ?? host.fetch;
+    this.#compresses = isCompressed;
     this.#timeoutMs = limits.requestTimeoutMs;
     this.#keys = new PublishedKeys(() => this.query({ method: "GET", url: this.url + KEYS_PATH }));
   }
