@@ -47,7 +47,7 @@ const JUDGEMENT = new RegExp(
 );
 const utf8Text = new TextDecoder();
 
-/** Return what an answer to a batch means. Whether an acknowledgement is good isn't checked here. */
+/** Return what an answer to a batch means. An acknowledgement isn't verified here. */
 export function answerOf({ status, headers, data }: Reply, batchId: string): Answer {
   const members = membersOf(data) ?? {};
   const answer = {

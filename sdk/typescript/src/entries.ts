@@ -60,7 +60,10 @@ export class Entries {
     const data = await this.#transport.query({ method: "POST", url: this.#url, body });
     const { entries } = membersOf(data) ?? {};
     if (!Array.isArray(entries) || entries.length !== urls.length) {
-      throw new RequestError(200, `POST ${this.#url}: the answer doesn't have an entry for each URL`);
+      throw new RequestError(
+        200,
+        `POST ${this.#url}: the answer doesn't have an entry for each URL`,
+      );
     }
     return urls.map((url, index) => [url, entries[index] as Entry | null]);
   }

@@ -26,7 +26,7 @@ export interface Hooks {
    * spool until it returns.
    */
   readonly onRejected?: ((rejection: Rejection) => void | Promise<void>) | undefined;
-  /** Gets each use that `record` or `submit` failed to record, and why; also if nobody awaits it. */
+  /** Gets each use that `record` or `submit` failed to record, and why. */
   readonly onFailed?: ((error: unknown, use: Use) => void | Promise<void>) | undefined;
   /** Gets the changes of counters. */
   readonly onMetric?: ((name: Metric, value: number) => void) | undefined;

@@ -4,7 +4,8 @@ import { KeyError } from "./errors.js";
 import type { PublicKey } from "./key.js";
 import { fromPem, MAKE_KEY, privateKeyAlgorithm, publicKeyOf } from "./key.js";
 
-const EXPORT_PUBLIC = "`openssl pkey -in client.key -pubout` writes the public half of a private key";
+const EXPORT_PUBLIC =
+  "`openssl pkey -in client.key -pubout` writes the public half of a private key";
 
 // What to do with PEMs of other labels.
 const PRIVATE_ADVICE: Readonly<Record<string, string>> = {

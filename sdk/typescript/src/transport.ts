@@ -42,7 +42,10 @@ export class Transport {
   constructor(
     url: string,
     limits: Limits,
-    { fetch, isCompressed = true }: { fetch?: Fetch | undefined; isCompressed?: boolean | undefined },
+    {
+      fetch,
+      isCompressed = true,
+    }: { fetch?: Fetch | undefined; isCompressed?: boolean | undefined },
   ) {
     if (typeof url !== "string" || !/^https?:\/\//.test(url) || !URL.canParse(url)) {
       throw new OptionsError(`url is ${String(url)}: write http:// or https:// and a host`);

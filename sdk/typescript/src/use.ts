@@ -91,8 +91,7 @@ export async function membersOf(use: Use): Promise<UseMembers> {
   const receiptId = use.receiptId === undefined ? newId() : uuidOf("receiptId", use.receiptId);
   const timestamp = timestampOf(use.timestamp);
   const content = {
-    entryId:
-      use.entryId === undefined ? await entryIdOf(url) : uuidOf("entryId", use.entryId),
+    entryId: use.entryId === undefined ? await entryIdOf(url) : uuidOf("entryId", use.entryId),
     url,
     contentHash: await hashOf(use),
     publisher: publisherOf(use.publisher, host),

@@ -114,7 +114,10 @@ test("what waits for people is an error in the log, and what passes a warning", 
   await client.submit(USE);
   assert.match(logged[0] ?? "", /^error .*unexpected_answer: status 404/);
   assert.match(logged[1] ?? "", /^error .*not_found: status 404 scripted/);
-  assert.match(logged[2] ?? "", /^error .*status 301, Location: https:\/\/elsewhere.example\/login/);
+  assert.match(
+    logged[2] ?? "",
+    /^error .*status 301, Location: https:\/\/elsewhere.example\/login/,
+  );
   assert.match(logged[3] ?? "", /^warn .*overloaded/);
   assert.match(logged[4] ?? "", /^warn .*rate_limited/);
   await client.close();
@@ -131,7 +134,8 @@ test("a batch of one that a proxy finds too large waits", async () => {
 test("bodies are compressed, until the service can't read it", async () => {
   const gateway = new FakeGateway();
   const long = { ...USE, context: "x".repeat(2_000) };
-  const requests: { encoding: string | undefined; body: Uint8Array; agent: string | undefined }[] = [];
+  const requests: { encoding: string | undefined; body: Uint8Array; agent: string | undefined }[] =
+    [];
   type Init = { headers: Record<string, string>; body: Uint8Array };
   const fetch = async (url: string, init: Init) => {
     const encoding = init.headers["Content-Encoding"];

@@ -39,6 +39,7 @@ try {
 function checkFiles(paths) {
   for (const path of [
     "README.md",
+    "CHANGELOG.md",
     "LICENSE-MIT",
     "LICENSE-APACHE",
     "dist/index.js",
@@ -47,7 +48,8 @@ function checkFiles(paths) {
     if (!paths.includes(path)) throw new Error(`${path} isn't packed`);
   }
   const foreign = paths.filter(
-    (path) => !/^(dist\/.*\.(js|d\.ts)|README\.md|LICENSE-.*|package\.json)$/.test(path),
+    (path) =>
+      !/^(dist\/.*\.(js|d\.ts)|README\.md|CHANGELOG\.md|LICENSE-.*|package\.json)$/.test(path),
   );
   if (foreign.length) throw new Error(`packed, too: ${foreign}`);
 }

@@ -111,6 +111,18 @@ test("a process ends although the gateway is away", async () => {
   });
 });
 
+test("a process that ends by itself waits for a request that hangs, and reports", async () => {
+  await withGateway(async (gateway) => {
+    gateway.hangs = true;
+    const options = { batchDelayMs: 0, requestTimeoutMs: 300 };
+    const body = "await client.record(use); await new Promise((wake) => setTimeout(wake, 100));";
+    const [output, code] = await run(gateway, options, body);
+    assert.equal(code, 0);
+    assert.match(output, /no answer within 300 ms/);
+    assert.match(output, /1 are lost/);
+  });
+});
+
 test("a process with an open client that did nothing ends", async () => {
   await withGateway(async (gateway) => {
     assert.deepEqual(await run(gateway, {}, "console.log('done');"), ["done\n", 0]);
@@ -212,7 +224,8 @@ test("receipts that an ended process left are signed by the new key", {
     await client.record(USE);
     assert.ok(await client.close());
     const verified = [];
-    for (const batch of new Set(gateway.bodies)) verified.push(...(await new Webhook().verifyAll(batch)));
+    for (const batch of new Set(gateway.bodies))
+      verified.push(...(await new Webhook().verifyAll(batch)));
     assert.ok(verified.some(({ receiptId }) => receiptId === id.trim()));
     assert.equal(verified.length, 2);
     for (const receipt of verified) assert.equal(receipt.client.publicKey, rotated.publicKey);

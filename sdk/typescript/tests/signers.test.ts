@@ -121,7 +121,10 @@ test("a text for a private key signs, or the error has the command that makes on
   type Vector = { name: string; pem: string; algorithm?: Algorithm; command?: string };
   for (const { name, pem, algorithm, command } of vectors<Vector>("private-keys")) {
     process.env["RECEIPTS_TEST_KEY"] = pem;
-    for (const read of [() => PemSigner.fromPem(pem), () => PemSigner.fromEnv("RECEIPTS_TEST_KEY")]) {
+    for (const read of [
+      () => PemSigner.fromPem(pem),
+      () => PemSigner.fromEnv("RECEIPTS_TEST_KEY"),
+    ]) {
       const signer = await read().catch((error: unknown) => error);
       if (algorithm) {
         assert.ok(signer instanceof PemSigner, `${name}: ${String(signer)}`);
@@ -131,7 +134,9 @@ test("a text for a private key signs, or the error has the command that makes on
         assert.ok(signer instanceof KeyError, name);
         const isSet = pem !== "" || !signer.message.includes("isn't set");
         if (isSet) assert.ok(signer.message.includes(command as string), `${name}: ${signer}`);
-        const secret = pem.split(/\r?\n/).filter((line) => line.length > 20 && !line.includes("--"));
+        const secret = pem
+          .split(/\r?\n/)
+          .filter((line) => line.length > 20 && !line.includes("--"));
         for (const line of secret) assert.ok(!signer.message.includes(line), name);
       }
     }
@@ -147,9 +152,13 @@ test("a text for a public key is one that receipts carry, or the error has the c
       assert.equal(make().publicKey, publicKey, name);
       continue;
     }
-    assert.throws(make, (error: unknown) => {
-      return error instanceof KeyError && error.message.includes(command as string);
-    }, name);
+    assert.throws(
+      make,
+      (error: unknown) => {
+        return error instanceof KeyError && error.message.includes(command as string);
+      },
+      name,
+    );
   }
 });
 

@@ -68,7 +68,9 @@ function inWorld(name: string, run: (world: World) => Promise<void>): void {
 
 function files(folder: string): string[] {
   const entries = readdirSync(folder, { recursive: true, withFileTypes: true });
-  return entries.filter((entry) => entry.isFile()).map(({ parentPath, name }) => join(parentPath, name));
+  return entries
+    .filter((entry) => entry.isFile())
+    .map(({ parentPath, name }) => join(parentPath, name));
 }
 
 /** Leave a copy of a spool's files, as a process that is killed does. */
@@ -83,31 +85,36 @@ function leave(from: string, to: string): string[] {
 
 const idsOf = (gateway: FakeGateway) => gateway.receipts.map(({ receiptId }) => receiptId);
 
-inWorld("what is in memory is sent after the spool is removed, which is made again", async (world) => {
-  const { gateway, spoolDir } = world;
-  gateway.status = 503;
-  const client = world.client({ batchReceiptsMax: 2, batchDelayMs: 60_000 });
-  const ids = [];
-  for (let count = 0; count < 5; count++) ids.push(await client.record(USE));
-  while (client.state().spooledBatches + client.state().inFlight / 2 < 2) await sleep(1);
-  rmSync(spoolDir, { recursive: true, force: true });
-  // The open journal has no file any more: what `record` returned is in a new one.
-  ids.push(await client.record(USE));
-  assert.equal(files(spoolDir).length, 1);
-  gateway.status = 202;
-  assert.ok(await client.flush());
-  assert.deepEqual(idsOf(gateway).sort(), ids.sort());
-  assert.deepEqual(files(spoolDir), []);
-  assert.ok(world.logged.some((line) => /was removed by someone else, and made again/.test(line)));
-  // The new directory has its lock, so that no other client takes it.
-  gateway.status = 503;
-  await client.record(USE);
-  const other = world.client();
-  await other.ready();
-  assert.equal(other.state().queued, 0);
-  gateway.status = 202;
-  assert.ok(await client.close());
-});
+inWorld(
+  "what is in memory is sent after the spool is removed, which is made again",
+  async (world) => {
+    const { gateway, spoolDir } = world;
+    gateway.status = 503;
+    const client = world.client({ batchReceiptsMax: 2, batchDelayMs: 60_000 });
+    const ids = [];
+    for (let count = 0; count < 5; count++) ids.push(await client.record(USE));
+    while (client.state().spooledBatches + client.state().inFlight / 2 < 2) await sleep(1);
+    rmSync(spoolDir, { recursive: true, force: true });
+    // The open journal has no file any more: what `record` returned is in a new one.
+    ids.push(await client.record(USE));
+    assert.equal(files(spoolDir).length, 1);
+    gateway.status = 202;
+    assert.ok(await client.flush());
+    assert.deepEqual(idsOf(gateway).sort(), ids.sort());
+    assert.deepEqual(files(spoolDir), []);
+    assert.ok(
+      world.logged.some((line) => /was removed by someone else, and made again/.test(line)),
+    );
+    // The new directory has its lock, so that no other client takes it.
+    gateway.status = 503;
+    await client.record(USE);
+    const other = world.client();
+    await other.ready();
+    assert.equal(other.state().queued, 0);
+    gateway.status = 202;
+    assert.ok(await client.close());
+  },
+);
 
 inWorld("a spool that can't be written blocks nothing that is in memory", async (world) => {
   const { gateway, spoolDir } = world;
@@ -166,26 +173,32 @@ inWorld("close stores again what a removed spool had, or reports it", async (wor
   assert.ok(!codes.some(([receiptId]) => receiptId === id));
 });
 
-inWorld("a damaged receipt is reported, counted and kept, and the others are sent", async (world) => {
-  const { gateway, spoolDir, rejected } = world;
-  const first = world.client({ batchDelayMs: 60_000 });
-  const ids = [];
-  for (let count = 0; count < 5; count++) ids.push(await first.record(USE));
-  const [journal] = leave(spoolDir, join(spoolDir, "..", "other")) as [string];
-  const changed = readFileSync(journal);
-  const position = changed.indexOf("timestamp", changed.indexOf(ids[2] as string)) + 1;
-  changed[position] = (changed[position] as number) ^ 1;
-  writeFileSync(journal, changed);
-  const other = join(spoolDir, "..", "other");
-  const second = world.client({ spoolDir: other });
-  assert.ok(await second.flush());
-  assert.deepEqual(idsOf(gateway), ids.toSpliced(2, 1));
-  assert.deepEqual(rejected.map(({ receiptId, code }) => [receiptId, code]), [[ids[2], "damaged"]]);
-  assert.equal(world.counts["damaged"], 1);
-  const [kept, ...more] = files(join(other, "damaged"));
-  assert.deepEqual([readFileSync(kept as string), more.length], [changed, 0]);
-  assert.ok(world.logged.some((line) => line.includes(basename(journal))));
-});
+inWorld(
+  "a damaged receipt is reported, counted and kept, and the others are sent",
+  async (world) => {
+    const { gateway, spoolDir, rejected } = world;
+    const first = world.client({ batchDelayMs: 60_000 });
+    const ids = [];
+    for (let count = 0; count < 5; count++) ids.push(await first.record(USE));
+    const [journal] = leave(spoolDir, join(spoolDir, "..", "other")) as [string];
+    const changed = readFileSync(journal);
+    const position = changed.indexOf("timestamp", changed.indexOf(ids[2] as string)) + 1;
+    changed[position] = (changed[position] as number) ^ 1;
+    writeFileSync(journal, changed);
+    const other = join(spoolDir, "..", "other");
+    const second = world.client({ spoolDir: other });
+    assert.ok(await second.flush());
+    assert.deepEqual(idsOf(gateway), ids.toSpliced(2, 1));
+    assert.deepEqual(
+      rejected.map(({ receiptId, code }) => [receiptId, code]),
+      [[ids[2], "damaged"]],
+    );
+    assert.equal(world.counts["damaged"], 1);
+    const [kept, ...more] = files(join(other, "damaged"));
+    assert.deepEqual([readFileSync(kept as string), more.length], [changed, 0]);
+    assert.ok(world.logged.some((line) => line.includes(basename(journal))));
+  },
+);
 
 inWorld("a client that lives for long takes what others leave meanwhile", async (world) => {
   const { gateway, spoolDir } = world;
@@ -221,7 +234,10 @@ inWorld("a batch that waited for too long is reported, and kept for people", asy
   const client = world.client({ spoolHoursMax: 1e-9 });
   await client.record(USE);
   assert.ok(await client.flush());
-  assert.deepEqual(rejected.map(({ code }) => code), ["expired"]);
+  assert.deepEqual(
+    rejected.map(({ code }) => code),
+    ["expired"],
+  );
   assert.equal(files(join(spoolDir, "rejected")).length, 1);
 });
 

@@ -71,7 +71,10 @@ test("a damaged frame costs itself alone, wherever it is and whatever of it is d
       changed[start + index] = (changed[start + index] as number) ^ 0x40;
       const { frames, damaged } = framesOf(changed);
       assert.deepEqual(texts(frames), others, `frame ${position}, byte ${index}`);
-      assert.deepEqual(damaged.map(({ length }) => length), [part.length]);
+      assert.deepEqual(
+        damaged.map(({ length }) => length),
+        [part.length],
+      );
     }
     start += part.length;
   }

@@ -76,8 +76,15 @@ test("a member that a use doesn't have is refused by its name", async () => {
 test("a host that can't be a publisher is an error about the URL", async () => {
   const url = "https://my_blog.example/a";
   await assert.rejects(membersOf({ ...USE, url }), /^UseError: url is on "my_blog.example": /);
-  await assert.rejects(membersOf({ ...USE, url: "https://news.example./a" }), /^UseError: url is .*dot/);
-  const given = await membersOf({ ...USE, url: "https://my_blog.news.example/", publisher: "news.example" });
+  await assert.rejects(
+    membersOf({ ...USE, url: "https://news.example./a" }),
+    /^UseError: url is .*dot/,
+  );
+  const given = await membersOf({
+    ...USE,
+    url: "https://my_blog.news.example/",
+    publisher: "news.example",
+  });
   assert.equal(given.content.publisher, "news.example");
 });
 

@@ -15,7 +15,7 @@ export const host: Host = {
   readText: (path) => readFile(path, "utf8"),
   fetch(url, init) {
     if (!isNode || !(init?.body instanceof Uint8Array)) return globalThis.fetch(url, init);
-    // Node's fetch repeats a request after a 421, at times with an empty body. Not that of a stream.
+    // Node's fetch repeats a request after a 421, at times with an empty body, but no stream's.
     const body = new Blob([init.body]).stream();
     const headers = { ...init.headers, "Content-Length": String(init.body.length) };
     return globalThis.fetch(url, { ...init, headers, body, duplex: "half" } as typeof init);
