@@ -1,42 +1,60 @@
 // The adapter of conformance/README.md for this package. Run `npm run build` first.
 
+import { Console } from "node:console";
 import { createServer } from "node:http";
 
-import { Client, PemSigner, QueueFullError, ReceiptsError } from "receipts-client";
+import { Client, PemSigner, QueueFullError, ReceiptsError, SpoolError } from "receipts-client";
+
+// Standard error is the log, and standard output stays empty.
+globalThis.console = new Console(process.stderr, process.stderr);
+
+const UNSUPPORTED = {};
 
 let client;
-let rejected = [];
+let reports;
 
 const routes = {
+  capabilities: async () => [200, { unsupported: UNSUPPORTED }],
+
   async init({ privateKey, clientName, clientVersion, ...options }) {
-    rejected = [];
+    const signer = await PemSigner.fromPem(privateKey);
+    const { rejected, acknowledgements, failed, metrics } = (reports = {
+      rejected: [],
+      acknowledgements: [],
+      failed: [],
+      metrics: {},
+    });
     client = new Client({
       ...options,
       name: clientName,
       version: clientVersion,
-      signer: await PemSigner.fromPem(privateKey),
+      signer,
       onRejected: ({ receipt, ...rejection }) => void rejected.push(rejection),
-      logger: { warn() {}, error() {} },
+      onAcknowledged: ({ body, ...batch }) => void acknowledgements.push(batch),
+      onFailed: (error) => void failed.push(error.message),
+      onMetric: (name, value) => void (metrics[name] = (metrics[name] ?? 0) + value),
     });
     await client.ready();
     return [200, {}];
   },
 
-  async record({ uses }) {
+  async record({ uses, await: isAwaited = true }) {
     const receiptIds = [];
     for (const { timestamp, ...use } of uses) {
+      const recorded = client.record({
+        ...use,
+        timestamp: timestamp === undefined ? undefined : new Date(timestamp),
+      });
+      if (!isAwaited) continue;
       try {
-        const record = {
-          ...use,
-          timestamp: timestamp === undefined ? undefined : new Date(timestamp),
-        };
-        receiptIds.push(await client.record(record));
+        receiptIds.push(await recorded);
       } catch (error) {
-        if (!(error instanceof QueueFullError)) throw error;
-        return [507, { receiptIds, error: "queue_full" }];
+        if (error instanceof QueueFullError) return [507, { receiptIds, error: "queue_full" }];
+        if (error instanceof SpoolError) return [507, { receiptIds, error: "spool_failed" }];
+        throw error;
       }
     }
-    return [200, { receiptIds }];
+    return [200, isAwaited ? { receiptIds } : {}];
   },
 
   flush: async ({ timeoutMs }) => [200, { flushed: await client.flush({ timeoutMs }) }],
@@ -46,7 +64,7 @@ const routes = {
     return [200, {}];
   },
 
-  state: async () => [200, { ...client.state(), rejected }],
+  state: async () => [200, { ...client.state(), ...reports }],
 
   kill: async () => process.kill(process.pid, "SIGKILL"),
 };

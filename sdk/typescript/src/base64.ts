@@ -14,3 +14,10 @@ export function fromBase64(text: string): Uint8Array | undefined {
   if (!PATTERN.test(text)) return undefined;
   return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
 }
+
+/** Return the bytes of a base64url text without padding (section 5), or `undefined`. */
+export function fromBase64Url(text: string): Uint8Array | undefined {
+  if (!/^[-\w]*$/.test(text)) return undefined;
+  const standard = text.replaceAll("-", "+").replaceAll("_", "/");
+  return fromBase64(standard.padEnd(Math.ceil(text.length / 4) * 4, "="));
+}

@@ -75,6 +75,18 @@ export function receiptIdOf(receipt: Uint8Array): string {
   return (JSON.parse(utf8Text.decode(receipt)) as { receiptId: string }).receiptId;
 }
 
+/** Return the IDs of a batch's receipts. */
+export function receiptIdsOf(body: Uint8Array): string[] {
+  const { receipts } = JSON.parse(utf8Text.decode(body)) as { receipts: { receiptId: string }[] };
+  return receipts.map(({ receiptId }) => receiptId);
+}
+
+/** Return the IDs of receipts in bytes that can't be read as a whole. */
+export function receiptIdsIn(bytes: Uint8Array): string[] {
+  const text = new TextDecoder("latin1").decode(bytes);
+  return [...text.matchAll(/"receiptId":"([-0-9a-f]{36})"/g)].map(([, receiptId]) => receiptId!);
+}
+
 function signatureMembers(signature: string, signer: Signer): string {
   return `,"signature":"${signature}","signatureAlgorithm":"${signer.algorithm}"`;
 }

@@ -4,12 +4,14 @@ import { signedReceipt } from "./batch.js";
 import { canonicalText } from "./canonical.js";
 import type { State } from "./delivery.js";
 import { Delivery } from "./delivery.js";
+import type { Entry } from "./entries.js";
+import { Entries } from "./entries.js";
 import type { Rejection } from "./errors.js";
 import { ClosedError, OptionsError, RejectedError, UseError } from "./errors.js";
 import type { Hooks } from "./hooks.js";
 import { Caller } from "./hooks.js";
 import type { Limits } from "./options.js";
-import { limitsOf } from "./options.js";
+import { DEFAULT_LIMITS, limitsOf } from "./options.js";
 import type { Explanation, Outcome } from "./outcomes.js";
 import { explain, outcomes } from "./outcomes.js";
 import type { Settle } from "./settlers.js";
@@ -18,7 +20,7 @@ import { checkSigner } from "./signers.js";
 import type { Fetch } from "./transport.js";
 import { Transport } from "./transport.js";
 import type { Use } from "./use.js";
-import { membersOf, textOf, uuidOf } from "./use.js";
+import { membersOf, textOf, unknownNameOf, uuidOf } from "./use.js";
 import { within } from "./within.js";
 
 const CLOSE_WAIT_MS = 5_000;
@@ -41,9 +43,35 @@ export interface ClientOptions extends Partial<Limits>, Hooks {
   readonly spoolDir?: string | undefined;
   /** Base URL of the analytics API, which has the outcomes; `url` unless given. */
   readonly analyticsUrl?: string | undefined;
+  /** Base URL of the publisher API, which has the entries; `url` unless given. */
+  readonly publisherUrl?: string | undefined;
+  /** Whether bodies are compressed with gzip, which they are by default. */
+  readonly isCompressed?: boolean | undefined;
   /** Replaces the runtime's `fetch`, for proxies, own certificates and tests. */
   readonly fetch?: Fetch | undefined;
 }
+
+// The compiler compares the names with the types.
+const OPTIONS = {
+  ...DEFAULT_LIMITS,
+  url: true,
+  clientId: true,
+  signer: true,
+  name: true,
+  version: true,
+  organization: true,
+  spoolDir: true,
+  analyticsUrl: true,
+  publisherUrl: true,
+  isCompressed: true,
+  fetch: true,
+  onAcknowledged: true,
+  onRejected: true,
+  onFailed: true,
+  onMetric: true,
+  waitUntil: true,
+  logger: true,
+} satisfies Record<keyof ClientOptions, unknown>;
 
 /**
  * Signs uses, batches them and delivers them to a gateway.
@@ -55,6 +83,8 @@ export class Client {
   readonly #signer: Signer;
   readonly #transport: Transport;
   readonly #delivery: Delivery;
+  readonly #caller: Caller;
+  readonly #entries: Entries;
   readonly #analyticsUrl: string;
   /** The member `client` of all receipts, in canonical form. */
   readonly #members: string;
@@ -65,16 +95,18 @@ export class Client {
 
   /** Throws `OptionsError`. */
   constructor(options: ClientOptions) {
-    const { signer, url, analyticsUrl = url, spoolDir } = options;
+    const { signer, url, analyticsUrl = url, publisherUrl = url, spoolDir } = options;
+    const unknown = unknownNameOf(options, OPTIONS);
+    if (unknown) throw new OptionsError(`a client has no option ${unknown}`);
     const limits = limitsOf(options);
     const caller = new Caller(options);
+    this.#caller = caller;
     this.#signer = signer;
     this.#members = clientMembers(options);
-    this.#transport = new Transport(url, options.fetch, limits);
+    this.#transport = new Transport(url, limits, options);
+    this.#entries = new Entries(this.#transport, publisherUrl);
     this.#analyticsUrl = analyticsUrl.replace(/\/+$/, "");
-    const settings = { ...limits, logger: caller.logger };
-    const spool = spoolDir === undefined ? undefined : host.openSpool(spoolDir, settings);
-    this.#delivery = new Delivery(signer, this.#transport, limits, caller, spool);
+    this.#delivery = new Delivery(signer, this.#transport, limits, caller, spoolDir);
     this.#cancelDrain = host.beforeExit(() => this.close());
   }
 
@@ -90,7 +122,8 @@ export class Client {
    * `queueWaitMs` if the queue is full.
    *
    * Throws `UseError`, `KeyError`, `QueueFullError`, `ClosedError`, `SpoolError` or what the signer
-   * throws; the use isn't recorded then.
+   * throws; the use isn't recorded then. The failure is also logged, counted as `failed` and handed
+   * to `onFailed`, so nobody needs to await the promise.
    */
   record(use: Use): Promise<string> {
     return this.#record(use, undefined);
@@ -155,16 +188,30 @@ export class Client {
     return explain(this.#transport, receipt);
   }
 
+  /**
+   * Return what the service has of each URL, such as its publisher; null for a URL that can't be.
+   * Answers are cached for five minutes. Throws `RequestError`.
+   */
+  resolve(urls: Iterable<string>): Promise<Map<string, Entry | null>> {
+    return this.#entries.resolve(urls);
+  }
+
   #record(use: Use, settle: Settle | undefined): Promise<string> {
-    if (this.#closing) return Promise.reject(new ClosedError("the client is closed"));
     const recording = this.#put(use, settle);
     this.#recording.add(recording);
-    const forget = () => this.#recording.delete(recording);
-    recording.then(forget, forget);
+    // Also handles the failure of a call that nobody awaits, which would end a Node process.
+    recording.then(
+      () => this.#recording.delete(recording),
+      (error: unknown) => {
+        this.#recording.delete(recording);
+        this.#caller.fail(error, use);
+      },
+    );
     return recording;
   }
 
   async #put(use: Use, settle: Settle | undefined): Promise<string> {
+    if (this.#closing) throw new ClosedError("the client is closed");
     const members = await membersOf(use);
     await this.#check();
     const receipt = await signedReceipt(members, this.#members, this.#signer);
@@ -187,6 +234,7 @@ export class Client {
     const isDone = await this.#delivery.close(
       Math.max(0, timeoutMs - (performance.now() - begunAt)),
     );
+    this.#caller.logFailures();
     this.#cancelDrain();
     return isDone;
   }

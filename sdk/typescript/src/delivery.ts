@@ -1,6 +1,9 @@
 // The queue of signed receipts: seals batches, sends them, and tries again.
 
-import { receiptIdOf, receiptsOf } from "./batch.js";
+import { host } from "#host";
+
+import type { Answer } from "./answer.js";
+import { receiptIdOf, receiptIdsIn, receiptIdsOf, receiptsOf } from "./batch.js";
 import type { Rejection } from "./errors.js";
 import { ClosedError, SpoolError } from "./errors.js";
 import type { Caller } from "./hooks.js";
@@ -14,8 +17,8 @@ import type { Signer } from "./signers.js";
 import type { Journal, Spool } from "./spool/spool.js";
 import { batchIdOf, newStem, timeMsOf } from "./stem.js";
 import type { SealedBatch } from "./store.js";
-import { BatchStore } from "./store.js";
-import type { Answer, Transport } from "./transport.js";
+import { BatchStore, SpoolFile } from "./store.js";
+import type { Transport } from "./transport.js";
 import { TIMER_MS_MAX, within } from "./within.js";
 
 // Pause after a failure of the signer or of the disk.
@@ -42,7 +45,10 @@ type Reason = Pick<Rejection, "code" | "detail"> & { readonly pointer?: string }
 interface OpenList {
   readonly sequence: number;
   readonly stem: string;
+  /** Open in this process. */
   readonly journal: Journal | undefined;
+  /** What has its receipts in the spool. */
+  readonly file: SpoolFile | undefined;
   readonly since: number;
   readonly receipts: Uint8Array[];
   bytes: number;
@@ -65,10 +71,11 @@ export class Delivery {
   readonly #progress = new Progress();
   readonly #pace: Pace;
   #timer: ReturnType<typeof setTimeout> | undefined;
+  #adoptTimer: ReturnType<typeof setInterval> | undefined;
   #isClosed = false;
-  #isSealing = false;
   #isWaitedFor = false;
-  #sending = 0;
+  #sealing: OpenList | undefined;
+  readonly #sending = new Set<SealedBatch>();
   #inFlight = 0;
   #acknowledged = 0;
   #batches = 0;
@@ -79,15 +86,15 @@ export class Delivery {
     transport: Transport,
     limits: Limits,
     caller: Caller,
-    spool: Promise<Spool> | undefined,
+    spoolDir: string | undefined,
   ) {
     this.#transport = transport;
     this.#limits = limits;
     this.#caller = caller;
-    this.#store = new BatchStore(signer, limits);
+    this.#store = new BatchStore(signer, limits, caller.logger);
     this.#room = new Room(limits);
     this.#pace = new Pace(limits);
-    this.#opening = spool?.then((opened) => this.#adopt(opened));
+    this.#opening = spoolDir === undefined ? undefined : this.#openSpool(spoolDir);
     // `ready` and `put` report it.
     this.#opening?.catch(() => {});
   }
@@ -126,25 +133,29 @@ export class Delivery {
 
   /** Flush and end; return whether everything was delivered. */
   async close(timeoutMs: number): Promise<boolean> {
-    // A client whose spool can't be opened has recorded nothing.
     await this.ready().catch(() => {});
     // A last try, however long the back-off is; but not before Retry-After.
     this.#pace.resume();
     for (const batch of this.#sealed) batch.notBefore = 0;
-    const isDone = await this.flush(timeoutMs).catch(() => true);
+    // A client whose spool can't be opened recorded nothing of what it got.
+    const isDone = await this.flush(timeoutMs).catch(() => false);
     this.#isClosed = true;
     clearTimeout(this.#timer);
+    clearInterval(this.#adoptTimer);
     this.#transport.close();
     this.#room.close();
     await within(Promise.allSettled(this.#tasks), CUT_MS);
     this.#settlers.settleAll(new ClosedError("the client is closed"));
-    if (!this.#store.spool) await this.#reportLost();
-    if (!isDone) {
-      const rest = this.#store.spool ? "stay in the spool" : "are lost";
-      const count = this.#room.receipts;
-      this.#caller.logger.error(`${count} receipts aren't acknowledged and ${rest}`);
+    const rest = this.#room.receipts;
+    const lost = await this.#unspooled();
+    if (!isDone && rest) {
+      const others = lost.length < rest ? `${rest - lost.length} stay in the spool, and ` : "";
+      this.#caller.logger.error(
+        `${rest} receipts aren't acknowledged: ${others}${lost.length} are lost`,
+      );
     }
-    for (const list of [this.#open, ...this.#full]) await list?.journal?.close();
+    const detail = "the client was closed before the service answered";
+    await this.#reject(lost.map((one) => rejectionOf(one, { code: "undelivered", detail })));
     await this.#store.spool?.close();
     return isDone;
   }
@@ -156,24 +167,43 @@ export class Delivery {
       acknowledged: this.#acknowledged,
       batchesAcknowledged: this.#batches,
       retries: this.#retries,
-      spooledBatches: this.#sealed.filter((batch) => batch.path !== undefined).length,
+      spooledBatches: this.#sealed.filter(({ isStored }) => isStored).length,
     };
   }
 
-  async #adopt(spool: Spool): Promise<void> {
+  async #openSpool(directory: string): Promise<void> {
+    const { syncIntervalMs, spoolKeptBytesMax, adoptIntervalMs } = this.#limits;
+    const { logger } = this.#caller;
+    const onDamaged = (name: string, reason: string, runs: readonly Uint8Array[]) =>
+      this.#reportDamage(`${name} ${reason}`, runs);
+    const settings = { syncIntervalMs, spoolKeptBytesMax, logger, onDamaged };
+    const spool = await host.openSpool(directory, settings);
     this.#store.spool = spool;
-    for (const { stem, path, body, journal, receipts } of await spool.adopt()) {
-      if (path && body) {
+    await this.#adopt(spool);
+    // A client that lives for long also takes what other clients leave meanwhile.
+    this.#adoptTimer = setInterval(() => {
+      this.#adopt(spool).catch((error: Error) => {
+        logger.error(`the spool can't be searched for what ended clients left: ${error.message}`);
+      });
+    }, adoptIntervalMs);
+    (this.#adoptTimer as { unref?: () => void }).unref?.();
+  }
+
+  async #adopt(spool: Spool): Promise<void> {
+    for (const { stem, path, body, receipts = [] } of await spool.adopt()) {
+      const file = new SpoolFile(spool, path);
+      if (body) {
         const count = receiptsOf(body).length;
         this.#room.add(count, body.length);
-        const task = { ...this.#newTask(), stem, count, bytes: body.length, path, attempts: 0 };
-        this.#sealed.push(task);
-      } else if (receipts?.length) {
+        const batch = { stem, count, bytes: body.length, body: undefined, file, isStored: true };
+        this.#sealed.push({ ...this.#newTask(), ...batch, attempts: 0 });
+      } else if (receipts.length) {
         const bytes = receipts.reduce((sum, receipt) => sum + receipt.length, receipts.length);
         this.#room.add(receipts.length, bytes - receipts.length);
-        this.#full.push({ ...this.#newTask(), stem, journal, since: 0, receipts, bytes });
+        const list = { stem, journal: undefined, file, since: 0, receipts, bytes };
+        this.#full.push({ ...this.#newTask(), ...list });
       } else {
-        await journal?.delete();
+        await file.release();
       }
     }
     this.#pump();
@@ -182,29 +212,44 @@ export class Delivery {
   #append(receipt: Uint8Array): void {
     const { batchBytesMax, batchReceiptsMax } = this.#limits;
     if (this.#open && this.#open.bytes + receipt.length > batchBytesMax) this.#fill();
+    let list: OpenList;
+    try {
+      list = this.#journaled(receipt);
+    } catch {
+      // The open journal was removed, for example; a new one may work.
+      list = this.#journaled(receipt);
+    }
+    list.receipts.push(receipt);
+    list.bytes += receipt.length + 1;
+    if (list.receipts.length >= batchReceiptsMax) this.#fill();
+    else if (list.receipts.length > 1) return;
+    this.#pump();
+  }
+
+  /** Write a receipt to the journal of the open list. Throws `SpoolError`. */
+  #journaled(receipt: Uint8Array): OpenList {
     try {
       this.#open ??= this.#newList();
       this.#open.journal?.append(receipt);
+      return this.#open;
     } catch (error) {
-      // The journal is unusable; what it has becomes a batch.
+      // What the list has becomes a batch.
       this.#fill();
+      this.#pump();
       const message = `the receipt can't be written to the spool: ${(error as Error).message}`;
       throw new SpoolError(message, { cause: error });
     }
-    this.#open.receipts.push(receipt);
-    this.#open.bytes += receipt.length + 1;
-    if (this.#open.receipts.length >= batchReceiptsMax) this.#fill();
-    else if (this.#open.receipts.length > 1) return;
-    this.#pump();
   }
 
   #newList(): OpenList {
     const stem = newStem();
-    const journal = this.#store.spool?.newJournal(stem);
+    const { spool } = this.#store;
+    const journal = spool?.newJournal(stem);
     const list = {
       ...this.#newTask(),
       stem,
       journal,
+      file: spool && journal && new SpoolFile(spool, journal.path),
       since: performance.now(),
       receipts: [],
       bytes: 0,
@@ -239,17 +284,17 @@ export class Delivery {
     const now = performance.now();
     const { batchDelayMs, requestsInFlightMax } = this.#limits;
     if (this.#open && now >= this.#open.since + batchDelayMs) this.#fill();
-    const list = this.#isSealing ? undefined : takeDue(this.#full, now);
+    const list = this.#sealing ? undefined : takeDue(this.#full, now);
     if (list) this.#run(this.#seal(list));
-    while (this.#sending < requestsInFlightMax && now >= this.#pace.pausedUntil) {
+    while (this.#sending.size < requestsInFlightMax && now >= this.#pace.pausedUntil) {
       const batch = takeDue(this.#sealed, now);
       if (!batch) break;
       this.#run(this.#send(batch));
     }
     const times: number[] = [];
     if (this.#open) times.push(this.#open.since + batchDelayMs);
-    if (!this.#isSealing) times.push(...this.#full.map((waiting) => waiting.notBefore));
-    if (this.#sending < requestsInFlightMax) {
+    if (!this.#sealing) times.push(...this.#full.map((waiting) => waiting.notBefore));
+    if (this.#sending.size < requestsInFlightMax) {
       for (const { notBefore } of this.#sealed)
         times.push(Math.max(notBefore, this.#pace.pausedUntil));
     }
@@ -277,57 +322,62 @@ export class Delivery {
   }
 
   async #seal(list: OpenList): Promise<void> {
-    this.#isSealing = true;
+    this.#sealing = list;
     try {
       if (list.receipts.length) {
-        const batch = await this.#store.seal(list.receipts, list.sequence, list.stem);
+        const batch = await this.#store.seal(list.receipts, list, list.stem);
         this.#room.add(0, batch.bytes - (list.bytes - batch.count));
         this.#sealed.push(batch);
+        await list.journal?.close({ isNeeded: !batch.isStored });
       } else {
         this.#progress.end(list.sequence);
+        await list.journal?.close({ isNeeded: false });
       }
-      await list.journal?.delete().catch((error: Error) => {
-        // Its receipts are sent twice then, and count once.
-        this.#caller.logger.error(`a journal can't be deleted: ${error.message}`);
-      });
+      await list.file?.release();
     } catch (error) {
-      this.#logFailure("signed or stored", error);
+      this.#logFailure("signed", error);
       list.notBefore = performance.now() + FAILURE_PAUSE_MS;
       this.#full.push(list);
     } finally {
-      this.#isSealing = false;
+      this.#sealing = undefined;
     }
   }
 
   async #send(batch: SealedBatch): Promise<void> {
-    this.#sending++;
+    this.#sending.add(batch);
     this.#inFlight += batch.count;
     try {
       await this.#sendOnce(batch);
     } catch (error) {
-      this.#logFailure("read or stored", error);
+      this.#logFailure("read or signed", error);
       this.#again(batch, FAILURE_PAUSE_MS);
     } finally {
-      this.#sending--;
+      this.#sending.delete(batch);
     }
   }
 
   async #sendOnce(batch: SealedBatch): Promise<void> {
     const body = await this.#store.read(batch);
     if (!body) return this.#end(batch, 0);
-    if (this.#store.isExpired(batch)) {
-      const detail = `waited in the spool for over ${this.#limits.spoolHoursMax} hours`;
-      return this.#rejectAll(batch, body, { code: "expired", detail });
-    }
     const begunAt = performance.now();
-    const answer = await this.#transport.sendBatch(body, batchIdOf(batch.stem));
-    if (answer.kind === "retried") return this.#retry(batch, answer, begunAt);
-    this.#pace.succeed();
-    if (answer.kind === "refused") return this.#takeApart(batch, body, answer);
-    if (this.#settlers.size) {
-      for (const receipt of receiptsOf(body))
-        this.#settlers.settle(receiptIdOf(receipt), undefined);
+    const batchId = batchIdOf(batch.stem);
+    const answer = await this.#transport.sendBatch({ batchId, receiptCount: batch.count, body });
+    this.#caller.measure("request_s", (performance.now() - begunAt) / 1_000);
+    const isDivisible = batch.count > 1 || answer.isGateways;
+    if (answer.kind === "retried" || (answer.kind === "split" && !isDivisible)) {
+      // After a try, and by the clock of whoever answered: this machine's may be wrong.
+      if (!this.#isClosed && this.#store.isExpired(batch, answer.dateMs || Date.now())) {
+        const detail = `waited in the spool for over ${this.#limits.spoolHoursMax} hours`;
+        return this.#rejectAll(batch, body, { code: "expired", detail });
+      }
+      return this.#retry(batch, answer, begunAt);
     }
+    this.#pace.succeed();
+    const { acknowledgement } = answer;
+    if (!acknowledgement) return this.#takeApart(batch, body, answer);
+    const receiptIds = receiptIdsOf(body);
+    await this.#caller.acknowledge({ batchId, receiptIds, acknowledgement, body });
+    for (const receiptId of receiptIds) this.#settlers.settle(receiptId, undefined);
     return this.#end(batch, batch.count);
   }
 
@@ -340,8 +390,11 @@ export class Delivery {
     this.#retries++;
     this.#caller.measure("retries", 1);
     const waitS = (pauseMs / 1_000).toFixed(1);
-    this.#caller.logger.warn(
-      `a batch isn't acknowledged (${answer.code} ${answer.detail}), next try in ${waitS} s`,
+    const { status, code, detail } = answer;
+    // What doesn't pass by itself, such as a wrong address or a proxy's login, is for people.
+    const isPassing = status === 0 || status === 408 || status === 429 || status >= 500;
+    this.#caller.logger[isPassing ? "warn" : "error"](
+      `a batch isn't acknowledged (${code}: ${detail}), next try in ${waitS} s`,
     );
     this.#again(batch, pauseMs);
   }
@@ -359,7 +412,7 @@ export class Delivery {
     const good = receipts.filter((_, index) => !faults.has(index));
     let parts = [good];
     if (good.length === receipts.length) {
-      if (answer.status !== 413 || receipts.length < 2) {
+      if (answer.kind !== "split" || receipts.length < 2) {
         return this.#rejectAll(batch, body, answer);
       }
       const half = receipts.length >> 1;
@@ -367,53 +420,72 @@ export class Delivery {
     }
     // Stored before the old batch is deleted: a repeated receipt counts once, a lost one never.
     const batches = await this.#sealParts(parts, batch);
-    for (const [index, receipt] of receipts.entries()) {
-      const fault = faults.get(index);
-      if (fault) await this.#reject(receipt, fault);
-    }
+    await this.#reject(
+      receipts.flatMap((receipt, index) => {
+        const fault = faults.get(index);
+        return fault ? [rejectionOf(receipt, fault)] : [];
+      }),
+    );
     for (const { count, bytes } of batches) this.#room.add(count, bytes);
     this.#progress.add(batch.sequence, batches.length);
     this.#sealed.unshift(...batches);
     await this.#end(batch, 0);
   }
 
-  async #sealParts(parts: Uint8Array[][], { sequence, stem }: SealedBatch): Promise<SealedBatch[]> {
+  async #sealParts(parts: Uint8Array[][], batch: SealedBatch): Promise<SealedBatch[]> {
     const batches: SealedBatch[] = [];
     try {
       for (const part of parts) {
         // As old as the batch that it comes from.
-        const own = newStem(timeMsOf(stem));
-        if (part.length) batches.push(await this.#store.seal(part, sequence, own));
+        const own = newStem(timeMsOf(batch.stem));
+        if (part.length) batches.push(await this.#store.seal(part, batch, own));
       }
     } catch (error) {
-      for (const batch of batches) await this.#store.delete(batch);
+      for (const { file } of batches) await file?.release();
       throw error;
     }
     return batches;
   }
 
   async #rejectAll(batch: SealedBatch, body: Uint8Array, reason: Reason): Promise<void> {
-    for (const receipt of receiptsOf(body)) await this.#reject(receipt, reason);
+    await this.#reject(receiptsOf(body).map((receipt) => rejectionOf(receipt, reason)));
     await this.#store.reject(batch);
     await this.#end(batch, 0);
   }
 
-  async #reject(receipt: Uint8Array, { code, detail, pointer = "" }: Reason): Promise<void> {
-    const rejection = { receiptId: receiptIdOf(receipt), code, detail, pointer, receipt };
-    this.#settlers.settle(rejection.receiptId, rejection);
-    await this.#caller.reject(rejection);
+  async #reject(rejections: readonly Rejection[]): Promise<void> {
+    for (const rejection of rejections) this.#settlers.settle(rejection.receiptId, rejection);
+    await this.#caller.reject(rejections);
   }
 
-  /** Report what a client without a spool didn't deliver before it was closed. */
-  async #reportLost(): Promise<void> {
-    const lost = [this.#open, ...this.#full].flatMap((list) => list?.receipts ?? []);
-    for (const { body } of this.#sealed) lost.push(...(body ? receiptsOf(body) : []));
-    const detail = "the client was closed before the service answered";
-    for (const receipt of lost) await this.#reject(receipt, { code: "undelivered", detail });
+  /** Report receipts in bytes of a spool's file that can't be read. */
+  async #reportDamage(detail: string, runs: readonly Uint8Array[]): Promise<void> {
+    const rejections = runs.flatMap((receipt) => {
+      const ids = receiptIdsIn(receipt);
+      return (ids.length ? ids : [""]).map((receiptId) => {
+        return { receiptId, code: "damaged", detail, pointer: "", receipt };
+      });
+    });
+    await this.#caller.reject(rejections, "damaged");
+  }
+
+  /** Return the receipts that end with this client, because no spool has them. */
+  async #unspooled(): Promise<Uint8Array[]> {
+    const lost: Uint8Array[] = [];
+    for (const list of [this.#open, this.#sealing, ...this.#full]) {
+      await list?.journal?.close();
+      if (list && !(list.file && this.#store.spool?.has(list.file.path))) {
+        lost.push(...list.receipts);
+      }
+    }
+    for (const batch of new Set([...this.#sealed, ...this.#sending])) {
+      if (!(await this.#store.isKept(batch)) && batch.body) lost.push(...receiptsOf(batch.body));
+    }
+    return lost;
   }
 
   async #end(batch: SealedBatch, acknowledged: number): Promise<void> {
-    await this.#store.delete(batch);
+    await batch.file?.release();
     this.#inFlight -= batch.count;
     this.#room.add(-batch.count, -batch.bytes);
     if (acknowledged) {
@@ -428,6 +500,10 @@ export class Delivery {
     const message = error instanceof Error ? error.message : String(error);
     this.#caller.logger.error(`a batch can't be ${what}, and will be tried again: ${message}`);
   }
+}
+
+function rejectionOf(receipt: Uint8Array, { code, detail, pointer = "" }: Reason): Rejection {
+  return { receiptId: receiptIdOf(receipt), code, detail, pointer, receipt };
 }
 
 function takeDue<T extends { readonly notBefore: number }>(queue: T[], now: number): T | undefined {

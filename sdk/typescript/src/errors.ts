@@ -55,16 +55,18 @@ export class RequestError extends ReceiptsError {
 
 /** A receipt that the service refused, or that this client gave up. */
 export interface Rejection {
+  /** Empty if it can't be read. */
   readonly receiptId: string;
   /**
-   * The service's problem code, or `expired` for a receipt that the spool kept longer than
-   * `spoolHoursMax`.
+   * The service's problem code; `expired` for a receipt that the spool kept longer than
+   * `spoolHoursMax`; `undelivered` for one that is in no spool when the client is closed; `damaged`
+   * for one whose file can't be read.
    */
   readonly code: string;
   readonly detail: string;
   /** JSON Pointer (RFC 6901) of the faulty member within the receipt; may be empty. */
   readonly pointer: string;
-  /** The signed receipt in canonical form. */
+  /** The signed receipt in canonical form; if it is damaged, the bytes around it in its file. */
   readonly receipt: Uint8Array;
 }
 

@@ -6,11 +6,13 @@
 // - `Webhook` verifies receipts that a publisher gets at an address of its own.
 // - `canonicalize` writes the canonical form (RFC 8785) that signatures are over.
 
+export type { AcknowledgedBatch, Acknowledgement } from "./acknowledgement.js";
 export { canonicalize, parse } from "./canonical.js";
 export type { ClientOptions } from "./client.js";
 export { Client } from "./client.js";
 export type { Eventual } from "./crypto/backend.js";
 export type { State } from "./delivery.js";
+export type { Entry } from "./entries.js";
 export type { Rejection } from "./errors.js";
 export {
   CanonicalError,

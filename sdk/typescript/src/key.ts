@@ -1,4 +1,5 @@
 import { fromBase64, toBase64 } from "./base64.js";
+import { concatenate } from "./concatenate.js";
 import type { Element } from "./der.js";
 import { BIT_STRING, elements, INTEGER, OBJECT_IDENTIFIER, SEQUENCE } from "./der.js";
 import { KeyError } from "./errors.js";
@@ -21,8 +22,14 @@ const KINDS: Record<string, Algorithm> = {
   "2a864886f70d010101": "RSA-2048",
   "2a8648ce3d0201": "ECDSA-P256",
 };
+/** Advice in errors. */
+export const MAKE_KEY = "`openssl genpkey -algorithm ed25519 -out client.key` makes one";
+
+const ED25519_SPKI_HEAD = Uint8Array.from([
+  0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00,
+]);
 const P256 = "2a8648ce3d030107";
-const KINDS_TEXT = "Ed25519, RSA with 2048 bits or ECDSA P-256";
+const KINDS_TEXT = "Ed25519, RSA with 2048 bits and an exponent above 65536, or ECDSA P-256";
 
 /** Return a public key in PEM (SPKI). Throws `KeyError`. */
 export function publicKeyOf(pem: string): PublicKey {
@@ -33,8 +40,13 @@ export function publicKeyOf(pem: string): PublicKey {
   const [identifier, bits] = elements(der, sequence.start, sequence.end) ?? [];
   const algorithm = algorithmOf(der, identifier);
   if (bits?.tag !== BIT_STRING) throw new KeyError("the key isn't an SPKI in DER");
-  if (algorithm === "RSA-2048" && modulusBits(der, bits) !== 2048) throw otherKind();
+  if (algorithm === "RSA-2048" && !isUsableRsa(der, bits)) throw otherKind();
   return { algorithm, der };
+}
+
+/** Return the public key of a point of edwards25519 (RFC 8410, section 4). */
+export function ed25519Key(point: Uint8Array): PublicKey {
+  return { algorithm: "Ed25519", der: concatenate([ED25519_SPKI_HEAD, point]) };
 }
 
 /** Return the algorithm of a private key in DER (PKCS#8). Throws `KeyError`. */
@@ -64,7 +76,7 @@ export function publicPem(der: Uint8Array): string {
 
 /** Return the error for a key of another kind. */
 export function otherKind(): KeyError {
-  return new KeyError(`the key is of another kind than ${KINDS_TEXT}`);
+  return new KeyError(`the key is of another kind than ${KINDS_TEXT}: ${MAKE_KEY}`);
 }
 
 function algorithmOf(der: Uint8Array, identifier: Element | undefined): Algorithm {
@@ -77,11 +89,14 @@ function algorithmOf(der: Uint8Array, identifier: Element | undefined): Algorith
   return algorithm;
 }
 
-function modulusBits(der: Uint8Array, bits: Element): number {
+/** Return whether an RSA key is one that the service accepts. */
+function isUsableRsa(der: Uint8Array, bits: Element): boolean {
   // The first byte counts the unused bits.
   const [key] = elements(der, bits.start + 1, bits.end) ?? [];
-  const [modulus] = key ? (elements(der, key.start, key.end) ?? []) : [];
-  if (modulus?.tag !== INTEGER) throw new KeyError("the RSA key isn't one in DER");
-  const start = der[modulus.start] === 0 ? modulus.start + 1 : modulus.start;
-  return 8 * (modulus.end - start) - Math.clz32(der[start] ?? 0) + 24;
+  const numbers = key ? (elements(der, key.start, key.end) ?? []) : [];
+  if (numbers.length !== 2 || numbers.some(({ tag }) => tag !== INTEGER)) return false;
+  const [modulus, exponent] = numbers.map(({ start, end }) => {
+    return BigInt(`0x${hex(der.subarray(start, end))}`);
+  });
+  return modulus! >> 2047n === 1n && exponent! > 65_536n;
 }

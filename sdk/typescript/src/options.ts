@@ -22,6 +22,8 @@ export interface Limits {
   readonly retryDelayMsMax: number;
   /** Interval at which the spool is flushed to the disk. */
   readonly syncIntervalMs: number;
+  /** Interval at which the spool is searched for what ended clients left. */
+  readonly adoptIntervalMs: number;
   /** Time after which the spool gives a batch up. */
   readonly spoolHoursMax: number;
   /** Bytes of refused batches, and of damaged ones, that the spool keeps for people. */
@@ -32,7 +34,7 @@ export const DEFAULT_LIMITS: Limits = {
   batchReceiptsMax: 500,
   batchBytesMax: 1 << 20,
   batchDelayMs: 1_000,
-  queueReceiptsMax: 100_000,
+  queueReceiptsMax: 50_000,
   queueBytesMax: 64 << 20,
   queueWaitMs: 1_000,
   requestsInFlightMax: 2,
@@ -40,6 +42,7 @@ export const DEFAULT_LIMITS: Limits = {
   retryDelayMsMin: 200,
   retryDelayMsMax: 30_000,
   syncIntervalMs: 100,
+  adoptIntervalMs: 30_000,
   spoolHoursMax: 72,
   spoolKeptBytesMax: 64 << 20,
 };

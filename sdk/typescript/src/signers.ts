@@ -6,6 +6,7 @@ import type { Eventual, SigningKey } from "./crypto/backend.js";
 import { KeyError } from "./errors.js";
 import type { Algorithm } from "./key.js";
 import { publicKeyOf, publicPem } from "./key.js";
+import { signersPublicKey } from "./key-text.js";
 
 /** A key that signs receipts. */
 export interface Signer {
@@ -19,7 +20,10 @@ export interface Signer {
   sign(message: Uint8Array): Eventual<Uint8Array>;
 }
 
-/** A private key in PKCS#8 PEM, as `receipts keygen` and `openssl genpkey` write it. */
+/**
+ * A private key in PKCS#8 PEM, as `receipts keygen` and `openssl genpkey` write it. `\n` may be
+ * written for its line ends, as in environment variables.
+ */
 export class PemSigner implements Signer {
   readonly #key: SigningKey;
 
@@ -70,8 +74,9 @@ export class CallbackSigner implements Signer {
 
   /** Throws `KeyError` for a key that isn't Ed25519, RSA with 2048 bits or ECDSA P-256. */
   constructor({ publicKey, sign }: { publicKey: string; sign: Signer["sign"] }) {
-    this.algorithm = publicKeyOf(publicKey).algorithm;
-    this.publicKey = publicKey;
+    const { algorithm, der } = signersPublicKey(publicKey);
+    this.algorithm = algorithm;
+    this.publicKey = publicPem(der);
     this.#sign = sign;
   }
 

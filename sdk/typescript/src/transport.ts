@@ -1,8 +1,18 @@
-import { retryAfterMs } from "./backoff.js";
+import { host } from "#host";
+
+import type { BatchToSend } from "./acknowledgement.js";
+import { PublishedKeys } from "./acknowledgement.js";
+import type { Answer, Reply } from "./answer.js";
+import { answerOf, retried } from "./answer.js";
 import { concatenate } from "./concatenate.js";
 import { OptionsError, RequestError } from "./errors.js";
 import type { Limits } from "./options.js";
+import { VERSION } from "./version.js";
 
+const USER_AGENT = `receipts-client-typescript/${VERSION}`;
+const KEYS_PATH = "/.well-known/receipts-keys.json";
+// Smaller bodies are sent as they are.
+const GZIP_BYTES_MIN = 1_024;
 const BATCH_PATH = "/api/v1/receipts/batch";
 const ANSWER_BYTES_MAX = 16 << 20;
 const utf8Text = new TextDecoder();
@@ -12,37 +22,11 @@ export type Fetch = typeof globalThis extends { fetch: infer F }
   ? F
   : (url: string, init?: any) => Promise<any>;
 
-/** A fault that the service found; `index` is the receipt's in its batch. */
-export interface Fault {
-  readonly index: number;
-  readonly code: string;
-  readonly pointer: string;
-  readonly detail: string;
-}
-
-/** The result of a request. */
-export interface Answer {
-  readonly kind: "acknowledged" | "retried" | "refused";
-  /** HTTP status, or 0 if there was no usable answer. */
-  readonly status: number;
-  readonly code: string;
-  readonly detail: string;
-  readonly faults: readonly Fault[];
-  /** The least time until the next request. */
-  readonly retryAfterMs: number;
-}
-
 interface Request {
   readonly method: string;
   readonly url: string;
   readonly headers?: Record<string, string>;
   readonly body?: Uint8Array;
-}
-
-interface Response {
-  readonly status: number;
-  readonly headers: Headers;
-  readonly data: Uint8Array;
 }
 
 /** Requests to the service. */
@@ -51,27 +35,47 @@ export class Transport {
   readonly #fetch: Fetch;
   readonly #timeoutMs: number;
   readonly #closing = new AbortController();
+  readonly #keys: PublishedKeys;
+  #compresses: boolean;
 
   /** Throws `OptionsError`. */
-  constructor(url: string, fetch: Fetch | undefined, limits: Limits) {
+  constructor(
+    url: string,
+    limits: Limits,
+    {
+      fetch,
+      isCompressed = true,
+    }: { fetch?: Fetch | undefined; isCompressed?: boolean | undefined },
+  ) {
     if (typeof url !== "string" || !/^https?:\/\//.test(url) || !URL.canParse(url)) {
       throw new OptionsError(`url is ${String(url)}: write http:// or https:// and a host`);
     }
     this.url = url.replace(/\/+$/, "");
-    // Unbound, `fetch` throws in some runtimes.
-    this.#fetch = fetch ?? globalThis.fetch.bind(globalThis);
+    this.#fetch = fetch ?? host.fetch;
+    this.#compresses = isCompressed;
     this.#timeoutMs = limits.requestTimeoutMs;
+    this.#keys = new PublishedKeys(() => this.query({ method: "GET", url: this.url + KEYS_PATH }));
   }
 
   /** Send a batch once. */
-  async sendBatch(body: Uint8Array, batchId: string): Promise<Answer> {
-    let response: Response;
+  async sendBatch(batch: BatchToSend): Promise<Answer> {
+    let answer: Answer;
     try {
-      response = await this.#request({ method: "POST", url: this.url + BATCH_PATH, body });
+      const packed = await this.#packed(batch.body);
+      const reply = await this.#request({ method: "POST", url: this.url + BATCH_PATH, ...packed });
+      answer = answerOf(reply, batch.batchId);
     } catch (error) {
-      return unusable("unreachable", messageOf(error), 0);
+      return retried("unreachable", messageOf(error));
     }
-    return answerOf(response, batchId);
+    if (["unsupported_encoding", "invalid_encoding"].includes(answer.code)) {
+      this.#compresses = false;
+    }
+    if (answer.kind !== "acknowledged") return answer;
+    try {
+      return { ...answer, acknowledgement: await this.#keys.verify(answer.members, batch) };
+    } catch (error) {
+      return { ...retried("unverified", messageOf(error)), status: answer.status };
+    }
   }
 
   /** Send another request; return the body of its 200. Throws `RequestError`. */
@@ -90,7 +94,13 @@ export class Transport {
     this.#closing.abort(new Error("the client is closed"));
   }
 
-  async #request({ method, url, headers, body }: Request): Promise<Response> {
+  async #packed(body: Uint8Array): Promise<Pick<Request, "headers" | "body">> {
+    const isPlain = !this.#compresses || body.length < GZIP_BYTES_MIN;
+    const packed = isPlain ? undefined : await host.gzip(body);
+    return packed ? { body: packed, headers: { "Content-Encoding": "gzip" } } : { body };
+  }
+
+  async #request({ method, url, headers, body }: Request): Promise<Reply> {
     const abort = new AbortController();
     const timer = setTimeout(
       () => abort.abort(new Error(`no answer within ${this.#timeoutMs} ms`)),
@@ -98,12 +108,16 @@ export class Transport {
     );
     const close = () => abort.abort(this.#closing.signal.reason);
     this.#closing.signal.addEventListener("abort", close);
+    // A caller's own `fetch` may ignore the signal.
+    const aborted = new Promise<never>((_, reject) => {
+      abort.signal.addEventListener("abort", () => reject(abort.signal.reason));
+    });
     if (this.#closing.signal.aborted) close();
-    try {
+    const replied = async () => {
       const response = await this.#fetch(url, {
         method,
         headers: {
-          "User-Agent": "receipts-client-typescript",
+          "User-Agent": USER_AGENT,
           ...(body && { "Content-Type": "application/json" }),
           ...headers,
         },
@@ -113,74 +127,14 @@ export class Transport {
       });
       const data = await bodyOf(response);
       return { status: response.status, headers: response.headers, data };
+    };
+    try {
+      return await Promise.race([replied(), aborted]);
     } finally {
       clearTimeout(timer);
       this.#closing.signal.removeEventListener("abort", close);
     }
   }
-}
-
-/**
- * Return what an answer to a batch means. What no gateway answers, such as a proxy's page, a 200 or
- * another batch's ID, acknowledges nothing. A 4xx is final in any form.
- */
-function answerOf({ status, headers, data }: Response, batchId: string): Answer {
-  const waitMs = retryAfterMs(headers.get("Retry-After"), Date.now());
-  const members = membersOf(data);
-  const isFinal = status >= 400 && status < 500 && status !== 408 && status !== 429;
-  if (!members) {
-    // Another program answered, such as a proxy, or the answer was cut off.
-    const answer = unusable("unexpected_answer", `status ${status}`, waitMs);
-    return isFinal ? { ...answer, kind: "refused", status } : answer;
-  }
-  if (status === 202 && members["batchId"] === batchId) {
-    return { ...unusable("", "", 0), kind: "acknowledged", status };
-  }
-  if (status < 400) return unusable("unexpected_answer", `status ${status}`, waitMs);
-  const errors: unknown = members["errors"];
-  return {
-    kind: isFinal ? "refused" : "retried",
-    status,
-    code: String(members["code"] ?? status),
-    detail: String(members["detail"] ?? ""),
-    faults: Array.isArray(errors) ? errors.flatMap(faultsOf) : [],
-    retryAfterMs: waitMs,
-  };
-}
-
-function unusable(code: string, detail: string, waitMs: number): Answer {
-  return {
-    kind: "retried",
-    status: 0,
-    code,
-    detail,
-    faults: [],
-    retryAfterMs: waitMs,
-  };
-}
-
-function membersOf(data: Uint8Array): Record<string, unknown> | undefined {
-  try {
-    const value: unknown = JSON.parse(utf8Text.decode(data));
-    const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
-    return isObject ? (value as Record<string, unknown>) : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-function faultsOf(error: unknown): Fault[] {
-  const members = Object(error) as Record<string, unknown>;
-  const match = /^\/receipts\/(\d+)(\/.*)?$/s.exec(String(members["pointer"] ?? ""));
-  if (!match) return [];
-  return [
-    {
-      index: Number(match[1]),
-      code: String(members["code"]),
-      pointer: match[2] ?? "",
-      detail: String(members["detail"] ?? ""),
-    },
-  ];
 }
 
 async function bodyOf(response: { body: unknown }): Promise<Uint8Array> {

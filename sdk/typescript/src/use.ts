@@ -7,16 +7,26 @@ import type { Purpose, Receipt } from "./receipt.js";
 import { isUuid, newId } from "./uuid.js";
 
 /** One use of a piece of content. */
-export interface Use {
+export type Use = UseDetails & UsedContent;
+
+/** The content as received, without its Content-Encoding, or its hash. */
+type UsedContent =
+  | {
+      readonly content: string | Uint8Array | ArrayBuffer;
+      readonly contentHash?: undefined;
+    }
+  | {
+      /** `sha256:` and 64 hexadecimal digits: the SHA-256 of what `content` would be. */
+      readonly contentHash: string;
+      readonly content?: undefined;
+    };
+
+interface UseDetails {
   /** http or https URL of the content. */
   readonly url: string;
   readonly purpose: Purpose;
   /** The use case in a few words. */
   readonly context: string;
-  /** The content as received, without its Content-Encoding. Give this or `contentHash`. */
-  readonly content?: string | Uint8Array | ArrayBuffer | undefined;
-  /** `sha256:` and 64 hexadecimal digits: the SHA-256 of what `content` would be. */
-  readonly contentHash?: string | undefined;
   /** Domain of the publisher; the URL's host unless given. */
   readonly publisher?: string | undefined;
   /** The publisher's entry; the UUIDv5 of the URL's canonical form unless given. */
@@ -38,6 +48,24 @@ export type UseMembers = Pick<Receipt, "receiptId" | "timestamp" | "content" | "
 
 const PURPOSES: readonly unknown[] = ["training", "inference", "research"] satisfies Purpose[];
 const EXTRAS = ["datasetId", "modelId", "queryId", "sessionId", "studyId", "researcherId"] as const;
+// The compiler compares the names with the type.
+const MEMBERS: Record<keyof Use, true> = {
+  url: true,
+  purpose: true,
+  context: true,
+  content: true,
+  contentHash: true,
+  publisher: true,
+  entryId: true,
+  receiptId: true,
+  timestamp: true,
+  datasetId: true,
+  modelId: true,
+  queryId: true,
+  sessionId: true,
+  studyId: true,
+  researcherId: true,
+};
 const LABEL = /^[0-9a-z](?:[-0-9a-z]{0,61}[0-9a-z])?$/i;
 const HASH = /^sha256:[0-9a-fA-F]{64}$/;
 const TEXT_BYTES_MAX = 4_096;
@@ -46,6 +74,8 @@ const utf8 = new TextEncoder();
 
 /** Return the members of a receipt that a use decides. Throws `UseError`. */
 export async function membersOf(use: Use): Promise<UseMembers> {
+  const unknown = unknownNameOf(use, MEMBERS);
+  if (unknown) throw new UseError(`a use has no member ${unknown}`);
   const host = hostOf(use.url);
   if (!PURPOSES.includes(use.purpose)) {
     throw new UseError(`purpose is ${quoted(use.purpose)}: write one of ${PURPOSES.join(", ")}`);
@@ -61,13 +91,18 @@ export async function membersOf(use: Use): Promise<UseMembers> {
   const receiptId = use.receiptId === undefined ? newId() : uuidOf("receiptId", use.receiptId);
   const timestamp = timestampOf(use.timestamp);
   const content = {
-    entryId:
-      use.entryId === undefined ? await entryIdOf(url) : uuidOf("entryId", use.entryId),
+    entryId: use.entryId === undefined ? await entryIdOf(url) : uuidOf("entryId", use.entryId),
     url,
     contentHash: await hashOf(use),
     publisher: publisherOf(use.publisher, host),
   };
   return { receiptId, timestamp, content, usage: usage as unknown as Receipt["usage"] };
+}
+
+/** Return the first name of an object that isn't known, with the known names; or `undefined`. */
+export function unknownNameOf(given: object, known: object): string | undefined {
+  const name = Object.keys(given).find((key) => !Object.hasOwn(known, key));
+  return name && `${quoted(name)}: write one of ${Object.keys(known).join(", ")}`;
 }
 
 /** Return a text of a receipt. Throws `UseError` if it can't be one. */
@@ -102,12 +137,19 @@ function hostOf(url: unknown): string {
   if (!/^https?:\/\/[!-~]*?(?:[/?#\\]|$)/i.test(url)) {
     throw new UseError(`url is ${quoted(url)}: write the host in its ASCII form (xn--...)`);
   }
+  if (hostname.endsWith(".")) {
+    throw new UseError(`url is ${quoted(url)}: leave out the dot at the end of the host`);
+  }
   return hostname;
 }
 
 function publisherOf(publisher: unknown, host: string): string {
   const name = textOf("publisher", publisher === undefined ? host : publisher);
   if (name.length > 253 || !name.split(".").every((label) => LABEL.test(label))) {
+    if (publisher === undefined) {
+      const advice = "give the publisher, a parent domain of it whose labels have letters, digits";
+      throw new UseError(`url is on ${quoted(host)}: ${advice} and hyphens only`);
+    }
     throw new UseError(`publisher is ${quoted(name)}: write a host name, like news.example`);
   }
   if (!`.${host}`.endsWith(`.${name.toLowerCase()}`)) {
@@ -116,7 +158,7 @@ function publisherOf(publisher: unknown, host: string): string {
   return name;
 }
 
-async function hashOf({ content, contentHash }: Use): Promise<string> {
+async function hashOf({ content, contentHash }: UsedContent): Promise<string> {
   if ((content === undefined) === (contentHash === undefined)) {
     throw new UseError("give either content or contentHash");
   }

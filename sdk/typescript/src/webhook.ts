@@ -9,7 +9,7 @@ import { hex } from "./hex.js";
 import type { PublicKey } from "./key.js";
 import { publicKeyOf } from "./key.js";
 import type { Receipt } from "./receipt.js";
-import { isOfSmallOrder } from "./small-order.js";
+import { isValid } from "./verification.js";
 
 /** A body that isn't a good receipt. */
 export class WebhookError extends ReceiptsError {
@@ -124,9 +124,14 @@ async function checkSignature(value: object, key: PublicKey, code: string): Prom
     const detail = `the key is for ${key.algorithm}, not ${String(signatureAlgorithm)}`;
     throw new WebhookError("key_algorithm_mismatch", detail);
   }
-  if (!(await isValid(key, message, bytes))) {
-    throw new WebhookError(code, "the signature isn't the key's");
+  let isKeys: boolean;
+  try {
+    isKeys = await isValid(key, message, bytes);
+  } catch (error) {
+    if (!(error instanceof KeyError)) throw error;
+    throw new WebhookError("bad_public_key", error.message, { cause: error });
   }
+  if (!isKeys) throw new WebhookError(code, "the signature isn't the key's");
 }
 
 function keyOf(pem: unknown): PublicKey {
@@ -135,22 +140,5 @@ function keyOf(pem: unknown): PublicKey {
     return publicKeyOf(pem);
   } catch (error) {
     throw new WebhookError("bad_public_key", (error as Error).message, { cause: error });
-  }
-}
-
-async function isValid(
-  key: PublicKey,
-  message: Uint8Array,
-  signature: Uint8Array,
-): Promise<boolean> {
-  if (key.algorithm === "Ed25519") {
-    const points = [key.der.subarray(-32), signature.subarray(0, 32)];
-    if (points.some(isOfSmallOrder)) return false;
-  }
-  try {
-    return await backend.verify(key, message, signature);
-  } catch (error) {
-    if (!(error instanceof KeyError)) throw error;
-    throw new WebhookError("bad_public_key", error.message, { cause: error });
   }
 }

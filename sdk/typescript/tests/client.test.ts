@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
+import { gunzipSync } from "node:zlib";
 
 import type { ClientOptions, Rejection } from "receipts-client";
 import {
@@ -83,7 +84,7 @@ test("batches have at most the configured receipts and bytes", async () => {
   const sizes: number[] = [];
   const gateway = new FakeGateway();
   const fetch = ((url: string, init: { body: Uint8Array }) => {
-    sizes.push(init.body.length);
+    if (url.endsWith("/batch")) sizes.push(gunzipSync(init.body).length);
     return gateway.fetch(url, init as never);
   }) as unknown as NonNullable<ClientOptions["fetch"]>;
   const options = { fetch, batchDelayMs: 60_000 };
@@ -123,11 +124,11 @@ test("a failed batch is sent again with the same bytes", async () => {
   ];
   const tries = failures.length + 1;
   const fetch = async (url: string, init: { body: Uint8Array }) => {
-    bodies.add(Buffer.from(init.body).toString("hex"));
+    if (url.endsWith("/batch")) bodies.add(Buffer.from(init.body).toString("hex"));
     return failures.shift()?.() ?? gateway.fetch(url, init as never);
   };
   const client = new Client(optionsFor(gateway, { fetch: fetch as never }));
-  await client.submit(USE);
+  await client.submit({ ...USE, context: "x".repeat(2_000) });
   assert.equal(bodies.size, 1);
   assert.equal(client.state().retries, tries - 1);
   await client.close();
@@ -137,7 +138,7 @@ test("an answer that doesn't come is given up", async () => {
   const gateway = new FakeGateway();
   let hangs = 1;
   const fetch = async (url: string, init: { signal: AbortSignal }) => {
-    if (!hangs--) return gateway.fetch(url, init as never);
+    if (hangs-- !== 1) return gateway.fetch(url, init as never);
     return new Promise((_, reject) => {
       init.signal.addEventListener("abort", () => reject(init.signal.reason));
     });
@@ -168,7 +169,7 @@ test("receipts that the service names are reported, and the others are sent agai
     onRejected: (rejection) => void rejected.push(rejection),
   });
   gateway.answers.push(
-    problem(400, "invalid_receipt", [
+    problem(400, "invalid_batch", [
       { code: "invalid_url", pointer: "/receipts/2/content/url", detail: "wrong" },
       { code: "second_fault", pointer: "/receipts/2/timestamp" },
       { code: "whole_receipt", pointer: "/receipts/5" },
@@ -202,7 +203,7 @@ test("a batch of faulty receipts only is reported, and nothing is sent", async (
   const { client, gateway } = clientOf({
     onRejected: (rejection) => void rejected.push(rejection),
   });
-  gateway.answers.push(problem(400, "invalid_receipt", [{ code: "a", pointer: "/receipts/0" }]));
+  gateway.answers.push(problem(400, "invalid_batch", [{ code: "a", pointer: "/receipts/0" }]));
   await assert.rejects(client.submit(USE), (error: unknown) => {
     return error instanceof RejectedError && error.rejection.code === "a";
   });
@@ -217,9 +218,8 @@ test("a batch that is refused as a whole is reported", async () => {
   const { client, gateway } = clientOf({
     onRejected: (rejection) => void rejected.push(rejection),
   });
-  gateway.answers.push(problem(401, "bad_batch_signature"));
-  gateway.answers.push(new Response("<html>", { status: 404 }));
-  for (const code of ["bad_batch_signature", "unexpected_answer"]) {
+  for (const code of ["bad_batch_signature", "client_key_revoked"]) {
+    gateway.answers.push(problem(401, code));
     await assert.rejects(client.submit(USE), RejectedError);
     assert.equal(rejected.at(-1)?.code, code);
   }
@@ -342,10 +342,12 @@ test("metrics count receipts and retries", async () => {
   };
   const { client, gateway } = clientOf({ onMetric, batchDelayMs: 60_000 });
   gateway.answers.push(problem(503, "overloaded"));
-  gateway.answers.push(problem(400, "invalid_receipt", [{ code: "a", pointer: "/receipts/1" }]));
+  gateway.answers.push(problem(400, "invalid_batch", [{ code: "a", pointer: "/receipts/1" }]));
   await Promise.all([client.record(USE), client.record(USE), client.record(USE)]);
   await client.close();
-  assert.deepEqual(counts, { recorded: 3, retries: 1, rejected: 1, acknowledged: 2 });
+  const { request_s: seconds, ...numbers } = counts;
+  assert.ok(seconds !== undefined && seconds > 0);
+  assert.deepEqual(numbers, { recorded: 3, retries: 1, rejected: 1, acknowledged: 2 });
 });
 
 test("a signer that fails is an error of record, and a batch's is tried again", async () => {
@@ -390,6 +392,70 @@ test("what a client without a spool didn't deliver is reported when it is closed
   assert.deepEqual([...new Set(rejected.map(({ code }) => code))], ["undelivered"]);
 });
 
+test("a record that nobody awaits and that fails is logged, counted and reported", async () => {
+  const unhandled: unknown[] = [];
+  const note = (error: unknown) => void unhandled.push(error);
+  process.on("unhandledRejection", note);
+  const logged: string[] = [];
+  const counts: Record<string, number> = {};
+  const failed: [unknown, unknown][] = [];
+  const { client } = clientOf({
+    queueReceiptsMax: 2,
+    queueWaitMs: 0,
+    batchDelayMs: 60_000,
+    logger: { warn() {}, error: (message) => void logged.push(message) },
+    onMetric: (name, value) => {
+      counts[name] = (counts[name] ?? 0) + value;
+    },
+    onFailed: (error, use) => {
+      failed.push([error, use]);
+      throw new Error("of the caller");
+    },
+  });
+  const wrong = { ...USE, url: "https://news.example/a b" };
+  void client.record(wrong);
+  await until(() => failed.length === 1);
+  for (let count = 0; count < 10; count++) void client.record(USE);
+  await until(() => failed.length === 9);
+  assert.ok(await client.close());
+  void client.record(USE);
+  await sleep(5);
+  assert.deepEqual(counts["failed"], 10);
+  assert.equal(counts["recorded"], 2);
+  assert.ok(failed[0]?.[0] instanceof UseError && failed[0][1] === wrong);
+  assert.ok(failed[1]?.[0] instanceof QueueFullError);
+  assert.ok(failed[9]?.[0] instanceof ClosedError);
+  // The first at once, and those of a second together.
+  const lines = logged.filter((line) => line.includes("recorded: "));
+  assert.match(lines[0] ?? "", /^a use wasn't recorded: UseError: url is /);
+  assert.match(lines[1] ?? "", /^8 uses weren't recorded: QueueFullError: /);
+  await sleep(5);
+  process.off("unhandledRejection", note);
+  assert.deepEqual(unhandled, []);
+});
+
+test("refused receipts are one line in the log, and their reports don't wait for each other", async () => {
+  const logged: string[] = [];
+  let atOneTime = 0;
+  let most = 0;
+  const { client, gateway } = clientOf({
+    batchDelayMs: 60_000,
+    logger: { warn() {}, error: (message) => void logged.push(message) },
+    onRejected: async () => {
+      most = Math.max(most, ++atOneTime);
+      await sleep(5);
+      atOneTime--;
+    },
+  });
+  gateway.answers.push(problem(401, "bad_batch_signature"));
+  await Promise.all(Array.from({ length: 20 }, () => client.record(USE)));
+  assert.ok(await client.flush());
+  assert.equal(most, 20);
+  assert.equal(logged.length, 1);
+  assert.match(logged[0] ?? "", /and 19 others .*bad_batch_signature/);
+  await client.close();
+});
+
 test("name, version and organization may be left out", async () => {
   const { client, gateway } = clientOf({
     name: undefined,
@@ -425,6 +491,9 @@ test("options that can't be are refused", () => {
     { queueWaitMs: -1 },
     { batchDelayMs: Number.NaN },
     { requestsInFlightMax: "2" },
+    { spooldir: "spool" },
+    { onReject: () => {} },
+    { batchReceiptMax: 5 },
   ];
   for (const options of wrong) {
     const whole = { ...optionsFor(new FakeGateway()), ...options } as ClientOptions;

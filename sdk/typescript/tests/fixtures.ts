@@ -47,5 +47,6 @@ export function problem(
   errors: readonly unknown[] = [],
   headers: Record<string, string> = {},
 ): Response {
-  return Response.json({ code, detail: `scripted ${code}`, errors }, { status, headers });
+  const members = { type: `/problems/${code}`, code, detail: `scripted ${code}`, errors };
+  return Response.json(members, { status, headers });
 }

@@ -10,6 +10,8 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 
+import { FakeGateway } from "receipts-client/testing";
+
 const execFile = promisify((await import("node:child_process")).execFile);
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const tsc = join(root, "node_modules/typescript/bin/tsc");
@@ -37,6 +39,7 @@ try {
 function checkFiles(paths) {
   for (const path of [
     "README.md",
+    "CHANGELOG.md",
     "LICENSE-MIT",
     "LICENSE-APACHE",
     "dist/index.js",
@@ -45,7 +48,8 @@ function checkFiles(paths) {
     if (!paths.includes(path)) throw new Error(`${path} isn't packed`);
   }
   const foreign = paths.filter(
-    (path) => !/^(dist\/.*\.(js|d\.ts)|README\.md|LICENSE-.*|package\.json)$/.test(path),
+    (path) =>
+      !/^(dist\/.*\.(js|d\.ts)|README\.md|CHANGELOG\.md|LICENSE-.*|package\.json)$/.test(path),
   );
   if (foreign.length) throw new Error(`packed, too: ${foreign}`);
 }
@@ -84,13 +88,12 @@ function checkTypes() {
 }
 
 async function runExample() {
-  let arrived = 0;
+  const gateway = new FakeGateway();
   const server = createServer(async (request, response) => {
-    let text = "";
-    for await (const part of request.setEncoding("utf8")) text += part;
-    const { batchId, receipts } = JSON.parse(text);
-    arrived += receipts.length;
-    response.writeHead(202).end(JSON.stringify({ batchId }));
+    const body = Buffer.concat(await request.toArray());
+    const headers = { "Content-Encoding": request.headers["content-encoding"] };
+    const answer = await gateway.fetch(`http://gateway.invalid${request.url}`, { headers, body });
+    response.writeHead(answer.status).end(await answer.text());
   });
   await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
   const { privateKey } = generateKeyPairSync("ed25519");
@@ -101,5 +104,6 @@ async function runExample() {
   await execFile(process.execPath, ["example.js"], inFolder);
   server.closeAllConnections();
   server.close();
+  const arrived = gateway.receipts.length;
   if (arrived !== 1) throw new Error(`${arrived} receipts of the example arrived`);
 }

@@ -3,10 +3,10 @@ import { createPublicKey, verify } from "node:crypto";
 import { test } from "node:test";
 
 import type { Outcome } from "receipts-client";
-import { Client, PemSigner, RequestError } from "receipts-client";
+import { Client, DEFAULT_LIMITS, PemSigner, RequestError } from "receipts-client";
 import { FakeGateway } from "receipts-client/testing";
 
-import { clientOf, optionsFor } from "./fixtures.js";
+import { clientOf, optionsFor, USE } from "./fixtures.js";
 import { KEY_NAMES, keyPem } from "./vectors.js";
 
 type Init = { method: string; headers: Record<string, string>; body?: Uint8Array };
@@ -103,4 +103,49 @@ test("an answer without an end is given up", async () => {
   gateway.answers.push(new Response(endless));
   await assert.rejects(client.explain("{}"), /more than 16777216 bytes/);
   await client.close();
+});
+
+test("URLs are resolved in parts, once in five minutes", async () => {
+  const sizes: number[] = [];
+  const urlsOf = (count: number) =>
+    Array.from({ length: count }, (_, index) => `https://www.news.example/${index}`);
+  const entryOf = (url: string) =>
+    url.endsWith("/7") ? null : { url, entryId: "e", publisher: "news.example", listed: false };
+  const fetch = async (url: string, { body, method }: Init) => {
+    assert.equal(`${method} ${url}`, "POST https://publishers.invalid/api/v1/entries/lookup");
+    const { urls } = JSON.parse(Buffer.from(body as Uint8Array).toString()) as { urls: string[] };
+    sizes.push(urls.length);
+    return Response.json({ entries: urls.map(entryOf), errors: [] });
+  };
+  const client = new Client({
+    ...optionsFor(new FakeGateway()),
+    fetch: fetch as never,
+    publisherUrl: "https://publishers.invalid/",
+  });
+  const found = await client.resolve(urlsOf(1_500));
+  assert.equal(found.size, 1_500);
+  assert.equal(found.get("https://www.news.example/3")?.publisher, "news.example");
+  assert.equal(found.get("https://www.news.example/7"), null);
+  assert.equal((await client.resolve([...urlsOf(3), ...urlsOf(1_501)])).size, 1_501);
+  assert.deepEqual(sizes, [1_000, 500, 1]);
+  await client.close();
+});
+
+test("the resolved publisher is the receipt's", async () => {
+  const { client, gateway } = clientOf();
+  gateway.publishers["www.news.example"] = "news.example";
+  const url = "https://www.news.example/1";
+  const entry = (await client.resolve([url])).get(url);
+  await client.submit({ ...USE, url, publisher: entry?.publisher ?? undefined });
+  assert.equal(gateway.receipts[0]?.content.publisher, "news.example");
+  assert.equal(gateway.receipts[0]?.content.entryId, entry?.entryId);
+  gateway.answers.push(Response.json({ entries: [] }));
+  await assert.rejects(client.resolve(["https://other.example/"]), RequestError);
+  await client.close();
+});
+
+test("either bound of the queue can be reached", () => {
+  const { queueReceiptsMax, queueBytesMax } = DEFAULT_LIMITS;
+  // conformance/README.md, "Metrics": receipts have 750 to 1,500 bytes.
+  assert.ok(queueReceiptsMax * 750 < queueBytesMax && queueBytesMax < queueReceiptsMax * 1_500);
 });

@@ -117,6 +117,51 @@ test("a key comes from an environment variable", async () => {
   await assert.rejects(PemSigner.fromEnv("RECEIPTS_TEST_KEY"), KeyError);
 });
 
+test("a text for a private key signs, or the error has the command that makes one", async () => {
+  type Vector = { name: string; pem: string; algorithm?: Algorithm; command?: string };
+  for (const { name, pem, algorithm, command } of vectors<Vector>("private-keys")) {
+    process.env["RECEIPTS_TEST_KEY"] = pem;
+    for (const read of [
+      () => PemSigner.fromPem(pem),
+      () => PemSigner.fromEnv("RECEIPTS_TEST_KEY"),
+    ]) {
+      const signer = await read().catch((error: unknown) => error);
+      if (algorithm) {
+        assert.ok(signer instanceof PemSigner, `${name}: ${String(signer)}`);
+        assert.equal(signer.algorithm, algorithm, name);
+        assert.ok(await isValid(signer), name);
+      } else {
+        assert.ok(signer instanceof KeyError, name);
+        const isSet = pem !== "" || !signer.message.includes("isn't set");
+        if (isSet) assert.ok(signer.message.includes(command as string), `${name}: ${signer}`);
+        const secret = pem
+          .split(/\r?\n/)
+          .filter((line) => line.length > 20 && !line.includes("--"));
+        for (const line of secret) assert.ok(!signer.message.includes(line), name);
+      }
+    }
+  }
+  delete process.env["RECEIPTS_TEST_KEY"];
+});
+
+test("a text for a public key is one that receipts carry, or the error has the command", () => {
+  type Vector = { name: string; pem: string; publicKey?: string; command?: string };
+  for (const { name, pem, publicKey, command } of vectors<Vector>("public-keys")) {
+    const make = () => new CallbackSigner({ publicKey: pem, sign: (data) => data });
+    if (publicKey) {
+      assert.equal(make().publicKey, publicKey, name);
+      continue;
+    }
+    assert.throws(
+      make,
+      (error: unknown) => {
+        return error instanceof KeyError && error.message.includes(command as string);
+      },
+      name,
+    );
+  }
+});
+
 test("a key of another kind is refused", async () => {
   const pairs = [
     generateKeyPairSync("rsa", { modulusLength: 3072 }),

@@ -23,7 +23,11 @@ import { openSpool } from "../dist/spool/slot.js";
 import type { Spool } from "../dist/spool/spool.js";
 
 const logger = { warn() {}, error() {} };
-const settings = { syncIntervalMs: 1, spoolKeptBytesMax: 1 << 20, logger };
+const reports: { name: string; runs: string[] }[] = [];
+const onDamaged = async (name: string, _: string, runs: readonly Uint8Array[]) => {
+  reports.push({ name, runs: runs.map((run) => Buffer.from(run).toString("latin1")) });
+};
+const settings = { syncIntervalMs: 1, spoolKeptBytesMax: 1 << 20, logger, onDamaged };
 /** A name of a batch's files. */
 const stem = (time: number) =>
   `${String(time).padStart(13, "0")}-00000000-0000-7000-8000-000000000000`;
@@ -53,22 +57,36 @@ async function abandon(spool: Spool, folder: string): Promise<string> {
 
 const slots = (folder: string) => readdirSync(folder).filter((name) => name.startsWith("slot-"));
 
-test("frames are read up to the first that is damaged", () => {
-  const whole = Buffer.concat([frame(bytes("a")), frame(bytes("-")), frame(bytes("bc"))]);
-  assert.deepEqual(texts(framesOf(whole).frames), ["a", "-", "bc"]);
-  assert.ok(framesOf(whole).isWhole);
-  for (let length = 1; length < whole.length; length++) {
-    const { frames, isWhole } = framesOf(whole.subarray(0, length));
-    assert.equal(isWhole, length === 9 || length === 18, String(length));
-    assert.deepEqual(
-      texts(frames),
-      ["a", "-", "bc"].slice(0, length < 9 ? 0 : length < 18 ? 1 : 2),
-    );
+test("a damaged frame costs itself alone, wherever it is and whatever of it is damaged", () => {
+  const data = ["a".repeat(300), "{}", "b".repeat(70), "-"];
+  const parts = data.map((text) => frame(bytes(text)));
+  const whole = Buffer.concat(parts);
+  assert.deepEqual(texts(framesOf(whole).frames), data);
+  assert.deepEqual(framesOf(whole).damaged, []);
+  let start = 0;
+  for (const [position, part] of parts.entries()) {
+    const others = data.toSpliced(position, 1);
+    for (let index = 0; index < part.length; index++) {
+      const changed = Buffer.from(whole);
+      changed[start + index] = (changed[start + index] as number) ^ 0x40;
+      const { frames, damaged } = framesOf(changed);
+      assert.deepEqual(texts(frames), others, `frame ${position}, byte ${index}`);
+      assert.deepEqual(
+        damaged.map(({ length }) => length),
+        [part.length],
+      );
+    }
+    start += part.length;
   }
-  for (let index = 0; index < whole.length; index++) {
-    const changed = Buffer.from(whole);
-    changed[index] = (changed[index] as number) ^ 0x40;
-    assert.ok(!framesOf(changed).isWhole, String(index));
+});
+
+test("what a cut file has is read up to the cut", () => {
+  const whole = Buffer.concat([frame(bytes("a")), frame(bytes("-")), frame(bytes("bc"))]);
+  for (let length = 1; length < whole.length; length++) {
+    const { frames, damaged } = framesOf(whole.subarray(0, length));
+    const count = length < 9 ? 0 : length < 18 ? 1 : 2;
+    assert.deepEqual(texts(frames), ["a", "-", "bc"].slice(0, count));
+    assert.equal(damaged.length, length === 9 || length === 18 ? 0 : 1, String(length));
   }
 });
 
@@ -128,7 +146,7 @@ test("a new client takes what an ended one left, and only that", async () => {
     assert.ok(existsSync(kept));
     assert.ok(!existsSync(left));
 
-    await list?.journal?.delete();
+    await spool.delete(list?.path as string);
     await spool.delete(batch?.path as string);
     await other.delete(kept);
     await Promise.all([other.close(), spool.close()]);
@@ -182,7 +200,7 @@ test("a process that is killed loses its lock", async () => {
     const slot = new URL("../dist/spool/slot.js", import.meta.url).href;
     const program = `
       const { openSpool } = await import(${JSON.stringify(slot)});
-      const spool = await openSpool(${JSON.stringify(folder)}, { syncIntervalMs: 1, spoolKeptBytesMax: 1, logger: console });
+      const spool = await openSpool(${JSON.stringify(folder)}, { syncIntervalMs: 1, spoolKeptBytesMax: 1, logger: console, onDamaged: async () => {} });
       spool.newJournal(${JSON.stringify(stem(1))}).append(Buffer.from("a"));
       console.log("written");
       setInterval(() => {}, 1_000);`;
@@ -215,7 +233,7 @@ test("a worker of a cluster has a lock of its own", async () => {
         });
         cluster.on("exit", () => process.send("killed"));
       } else {
-        const spool = await openSpool(${JSON.stringify(spoolFolder)}, { syncIntervalMs: 1, spoolKeptBytesMax: 1, logger: console });
+        const spool = await openSpool(${JSON.stringify(spoolFolder)}, { syncIntervalMs: 1, spoolKeptBytesMax: 1, logger: console, onDamaged: async () => {} });
         await spool.store(${JSON.stringify(stem(1))}, Buffer.from("batch"));
         process.send("opened");
       }`,
@@ -260,7 +278,7 @@ test("nothing is appended behind a frame that was cut off", async () => {
     journal.append(bytes("a"));
     await journal.close();
     assert.throws(() => journal.append(bytes("b")), /closed/);
-    await journal.delete();
+    await spool.delete(journal.path);
     const [slot] = slots(folder);
     if (process.getuid?.() !== 0) {
       chmodSync(join(folder, slot as string), 0o500);
@@ -317,5 +335,6 @@ test("files that are kept for people are bounded", async () => {
 });
 
 test("a file of zeros has no frame", () => {
-  assert.deepEqual(framesOf(Buffer.alloc(64)), { frames: [], isWhole: false });
+  const { frames, damaged } = framesOf(Buffer.alloc(64));
+  assert.deepEqual([frames.length, damaged.length], [0, 1]);
 });

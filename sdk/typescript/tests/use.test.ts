@@ -65,6 +65,29 @@ test("what the caller chooses is taken", async () => {
   assert.equal(members.usage.modelId, "");
 });
 
+test("a member that a use doesn't have is refused by its name", async () => {
+  const misspelt = { ...USE, model_id: "m" };
+  await assert.rejects(membersOf(misspelt), /no member "model_id": .*modelId/);
+  // @ts-expect-error: neither `content` nor `contentHash`.
+  const without: Use = { url: USE.url, purpose: "training", context: "a" };
+  await assert.rejects(membersOf(without), UseError);
+});
+
+test("a host that can't be a publisher is an error about the URL", async () => {
+  const url = "https://my_blog.example/a";
+  await assert.rejects(membersOf({ ...USE, url }), /^UseError: url is on "my_blog.example": /);
+  await assert.rejects(
+    membersOf({ ...USE, url: "https://news.example./a" }),
+    /^UseError: url is .*dot/,
+  );
+  const given = await membersOf({
+    ...USE,
+    url: "https://my_blog.news.example/",
+    publisher: "news.example",
+  });
+  assert.equal(given.content.publisher, "news.example");
+});
+
 test("content is a text, bytes, a part of a buffer, or its hash", async () => {
   const hashes = new Set<string>();
   const bytes = new TextEncoder().encode("-hello-").subarray(1, 6);
@@ -78,7 +101,7 @@ test("content is a text, bytes, a part of a buffer, or its hash", async () => {
     { content: undefined, contentHash },
   ];
   for (const content of contents) {
-    hashes.add((await membersOf({ ...USE, ...content })).content.contentHash);
+    hashes.add((await membersOf({ ...USE, ...content } as Use)).content.contentHash);
   }
   assert.deepEqual([...hashes], [contentHash]);
 });

@@ -6,6 +6,7 @@ import { createHash, createPrivateKey, createPublicKey, sign, verify } from "nod
 import { KeyError } from "../errors.js";
 import type { Algorithm, PublicKey } from "../key.js";
 import { publicKeyOf, publicPem } from "../key.js";
+import { privateKeyDer, unescaped, unusablePrivateKey } from "../key-text.js";
 import type { Backend, SigningKey } from "./backend.js";
 
 const digestOf = (algorithm: Algorithm) => (algorithm === "Ed25519" ? null : "sha256");
@@ -18,11 +19,14 @@ export const backend: Backend = {
   async signingKey(pem, passphrase): Promise<SigningKey> {
     let key: KeyObject;
     try {
-      key = createPrivateKey(passphrase === undefined ? pem : { key: pem, passphrase });
+      key = createPrivateKey(
+        passphrase === undefined
+          ? { key: Buffer.from(privateKeyDer(pem)), format: "der", type: "pkcs8" }
+          : { key: unescaped(pem), passphrase },
+      );
     } catch (error) {
-      throw new KeyError(`the private key can't be read: ${(error as Error).message}`, {
-        cause: error,
-      });
+      if (error instanceof KeyError) throw error;
+      throw passphrase === undefined ? unusablePrivateKey(error) : wrongPassphrase(error);
     }
     const spki = createPublicKey(key).export({ type: "spki", format: "der" });
     const publicKey = publicPem(spki);
@@ -50,3 +54,7 @@ export const backend: Backend = {
     );
   },
 };
+
+function wrongPassphrase(cause: unknown): KeyError {
+  return new KeyError("the private key can't be read with this passphrase", { cause });
+}

@@ -3,7 +3,8 @@
 import { rawSignature } from "../der.js";
 import { KeyError } from "../errors.js";
 import type { Algorithm, PublicKey } from "../key.js";
-import { fromPem, privateKeyAlgorithm, publicKeyOf, publicPem } from "../key.js";
+import { privateKeyAlgorithm, publicKeyOf, publicPem } from "../key.js";
+import { privateKeyDer, unusablePrivateKey } from "../key-text.js";
 import type { Backend, SigningKey } from "./backend.js";
 
 const { subtle } = crypto;
@@ -26,13 +27,13 @@ export const backend: Backend = {
   sha256: async (data) => new Uint8Array(await subtle.digest("SHA-256", data)),
 
   async signingKey(pem, passphrase): Promise<SigningKey> {
-    if (passphrase !== undefined || !pem.includes("-----BEGIN PRIVATE KEY-----")) {
+    if (passphrase !== undefined) {
       throw new KeyError(
-        "WebCrypto reads PKCS#8 without a passphrase only: convert the key with " +
-          "`openssl pkcs8 -topk8 -nocrypt`, or run in Node",
+        "WebCrypto reads no encrypted keys: decrypt it with `openssl pkcs8 -in client.key`, " +
+          "or run in Node",
       );
     }
-    const der = fromPem(pem, "PRIVATE KEY");
+    const der = privateKeyDer(pem);
     const algorithm = privateKeyAlgorithm(der);
     const { key, spki } = await imported(der, algorithm);
     const publicKey = publicPem(spki);
@@ -66,6 +67,6 @@ async function imported(der: Uint8Array, algorithm: Algorithm) {
     const spki = new Uint8Array(await subtle.exportKey("spki", open));
     return { key: await subtle.importKey("pkcs8", der, IMPORT[algorithm], false, ["sign"]), spki };
   } catch (error) {
-    throw new KeyError(`the private key can't be read: ${String(error)}`, { cause: error });
+    throw unusablePrivateKey(error);
   }
 }

@@ -13,18 +13,32 @@ export function frame(data: Uint8Array): Buffer {
   return bytes;
 }
 
-/** Return the data of the frames up to the first that is damaged, and whether all were whole. */
-export function framesOf(bytes: Buffer): { frames: Uint8Array[]; isWhole: boolean } {
+/** Return the data of all whole frames, and the runs of bytes between them that are none. */
+export function framesOf(bytes: Buffer): { frames: Uint8Array[]; damaged: Uint8Array[] } {
   const frames: Uint8Array[] = [];
-  let position = 0;
-  while (position + HEAD_BYTES <= bytes.length) {
-    const end = position + HEAD_BYTES + bytes.readUInt32BE(position);
-    const data = bytes.subarray(position + HEAD_BYTES, end);
-    // A file system may fill a file with zeros that a crash cut off: that is no empty frame.
-    if (!data.length || end > bytes.length) break;
-    if (crc32(data) !== bytes.readUInt32BE(position + 4)) break;
+  const damaged: Uint8Array[] = [];
+  let runStart = 0;
+  for (let position = 0; position < bytes.length; ) {
+    const data = dataAt(bytes, position);
+    if (!data) {
+      position++;
+      continue;
+    }
+    if (runStart < position) damaged.push(bytes.subarray(runStart, position));
     frames.push(data);
-    position = end;
+    position += HEAD_BYTES + data.length;
+    runStart = position;
   }
-  return { frames, isWhole: position === bytes.length };
+  if (runStart < bytes.length) damaged.push(bytes.subarray(runStart));
+  return { frames, damaged };
+}
+
+function dataAt(bytes: Buffer, position: number): Uint8Array | undefined {
+  const start = position + HEAD_BYTES;
+  if (start > bytes.length) return undefined;
+  const end = start + bytes.readUInt32BE(position);
+  // A file system may fill a file with zeros that a crash cut off: that is no empty frame.
+  if (end === start || end > bytes.length) return undefined;
+  const data = bytes.subarray(start, end);
+  return crc32(data) === bytes.readUInt32BE(position + 4) ? data : undefined;
 }
