@@ -1,5 +1,5 @@
-# Receipts. `make demo` and `make test` need nothing but this file's own steps; `make help` lists the
-# other targets.
+# Receipts. `make demo` and `make test` need nothing but this file's own steps; `make help` lists
+# the other targets.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c

@@ -30,7 +30,7 @@ fn check(target: &str, run: fn(&[u8])) {
     }
 }
 
-/// One of the seeds with up to eight changes.
+/// A copy of one of the seeds with up to eight changes.
 fn mutated(seeds: &[Vec<u8>], random: &mut StdRng) -> Vec<u8> {
     let mut input = seeds[random.random_range(0..seeds.len())].clone();
     for _ in 0..random.random_range(1..=8) {
