@@ -5,8 +5,10 @@ import { host } from "#host";
 import type { Answer } from "./answer.js";
 import { receiptIdOf, receiptIdsIn, receiptIdsOf, receiptsOf } from "./batch.js";
 import type { Rejection } from "./errors.js";
-import { ClosedError, SpoolError } from "./errors.js";
+import { ClosedError } from "./errors.js";
 import type { Caller } from "./hooks.js";
+import type { ReceiptList } from "./lists.js";
+import { ReceiptLists } from "./lists.js";
 import type { Limits } from "./options.js";
 import { Pace } from "./pace.js";
 import { Progress } from "./progress.js";
@@ -14,7 +16,7 @@ import { Room } from "./room.js";
 import type { Settle } from "./settlers.js";
 import { Settlers } from "./settlers.js";
 import type { Signer } from "./signers.js";
-import type { Journal, Spool } from "./spool/spool.js";
+import type { Spool } from "./spool/spool.js";
 import { batchIdOf, newStem, timeMsOf } from "./stem.js";
 import type { SealedBatch } from "./store.js";
 import { BatchStore, SpoolFile } from "./store.js";
@@ -41,20 +43,6 @@ export interface State {
 /** Why receipts end without an acknowledgement. */
 type Reason = Pick<Rejection, "code" | "detail"> & { readonly pointer?: string };
 
-/** Receipts that aren't a batch yet. */
-interface OpenList {
-  readonly sequence: number;
-  readonly stem: string;
-  /** Open in this process. */
-  readonly journal: Journal | undefined;
-  /** What has its receipts in the spool. */
-  readonly file: SpoolFile | undefined;
-  readonly since: number;
-  readonly receipts: Uint8Array[];
-  bytes: number;
-  notBefore: number;
-}
-
 /** The bounded queue of a client. */
 export class Delivery {
   readonly #transport: Transport;
@@ -63,8 +51,7 @@ export class Delivery {
   readonly #room: Room;
   readonly #opening: Promise<void> | undefined;
   readonly #store: BatchStore;
-  #open: OpenList | undefined;
-  readonly #full: OpenList[] = [];
+  readonly #lists: ReceiptLists;
   readonly #sealed: SealedBatch[] = [];
   readonly #tasks = new Set<Promise<void>>();
   readonly #settlers = new Settlers();
@@ -74,7 +61,7 @@ export class Delivery {
   #adoptTimer: ReturnType<typeof setInterval> | undefined;
   #isClosed = false;
   #isWaitedFor = false;
-  #sealing: OpenList | undefined;
+  #sealing: ReceiptList | undefined;
   readonly #sending = new Set<SealedBatch>();
   #inFlight = 0;
   #acknowledged = 0;
@@ -92,6 +79,7 @@ export class Delivery {
     this.#limits = limits;
     this.#caller = caller;
     this.#store = new BatchStore(signer, limits, caller.logger);
+    this.#lists = new ReceiptLists(limits, this.#store, this.#progress);
     this.#room = new Room(limits);
     this.#pace = new Pace(limits);
     this.#opening = spoolDir === undefined ? undefined : this.#openSpool(spoolDir);
@@ -110,9 +98,13 @@ export class Delivery {
     await this.#room.take(receipt.length);
     try {
       if (this.#isClosed) throw new ClosedError("the client is closed");
-      this.#append(receipt);
+      if (this.#lists.append(receipt)) {
+        this.#waitUntil();
+        this.#pump();
+      }
     } catch (error) {
       this.#room.add(-1, -receipt.length);
+      this.#pump();
       throw error;
     }
     if (settle) this.#settlers.add(receiptId, settle);
@@ -123,7 +115,7 @@ export class Delivery {
   async flush(timeoutMs: number): Promise<boolean> {
     return within(
       this.ready().then(() => {
-        this.#fill();
+        this.#lists.fill();
         this.#pump();
         return this.#progress.ended(this.#progress.last);
       }),
@@ -174,8 +166,9 @@ export class Delivery {
   async #openSpool(directory: string): Promise<void> {
     const { syncIntervalMs, spoolKeptBytesMax, adoptIntervalMs } = this.#limits;
     const { logger } = this.#caller;
+    // Not awaited: onRejected may call `record`, which waits until the spool is open.
     const onDamaged = (name: string, reason: string, runs: readonly Uint8Array[]) =>
-      this.#reportDamage(`${name} ${reason}`, runs);
+      this.#run(this.#reportDamage(`${name} ${reason}`, runs));
     const settings = { syncIntervalMs, spoolKeptBytesMax, logger, onDamaged };
     const spool = await host.openSpool(directory, settings);
     this.#store.spool = spool;
@@ -196,12 +189,10 @@ export class Delivery {
         const count = receiptsOf(body).length;
         this.#room.add(count, body.length);
         const batch = { stem, count, bytes: body.length, body: undefined, file, isStored: true };
-        this.#sealed.push({ ...this.#newTask(), ...batch, attempts: 0 });
+        const sequence = this.#progress.begin();
+        this.#sealed.push({ ...batch, sequence, attempts: 0, notBefore: 0 });
       } else if (receipts.length) {
-        const bytes = receipts.reduce((sum, receipt) => sum + receipt.length, receipts.length);
-        this.#room.add(receipts.length, bytes - receipts.length);
-        const list = { stem, journal: undefined, file, since: 0, receipts, bytes };
-        this.#full.push({ ...this.#newTask(), ...list });
+        this.#room.add(receipts.length, this.#lists.adopt(stem, file, receipts));
       } else {
         await file.release();
       }
@@ -209,66 +200,11 @@ export class Delivery {
     this.#pump();
   }
 
-  #append(receipt: Uint8Array): void {
-    const { batchBytesMax, batchReceiptsMax } = this.#limits;
-    if (this.#open && this.#open.bytes + receipt.length > batchBytesMax) this.#fill();
-    let list: OpenList;
-    try {
-      list = this.#journaled(receipt);
-    } catch {
-      // The open journal was removed, for example; a new one may work.
-      list = this.#journaled(receipt);
-    }
-    list.receipts.push(receipt);
-    list.bytes += receipt.length + 1;
-    if (list.receipts.length >= batchReceiptsMax) this.#fill();
-    else if (list.receipts.length > 1) return;
-    this.#pump();
-  }
-
-  /** Write a receipt to the journal of the open list. Throws `SpoolError`. */
-  #journaled(receipt: Uint8Array): OpenList {
-    try {
-      this.#open ??= this.#newList();
-      this.#open.journal?.append(receipt);
-      return this.#open;
-    } catch (error) {
-      // What the list has becomes a batch.
-      this.#fill();
-      this.#pump();
-      const message = `the receipt can't be written to the spool: ${(error as Error).message}`;
-      throw new SpoolError(message, { cause: error });
-    }
-  }
-
-  #newList(): OpenList {
-    const stem = newStem();
-    const { spool } = this.#store;
-    const journal = spool?.newJournal(stem);
-    const list = {
-      ...this.#newTask(),
-      stem,
-      journal,
-      file: spool && journal && new SpoolFile(spool, journal.path),
-      since: performance.now(),
-      receipts: [],
-      bytes: 0,
-    };
-    if (this.#caller.wantsToWait && !this.#isWaitedFor) {
-      this.#isWaitedFor = true;
-      this.#caller.waitUntil(this.#idle());
-    }
-    return list;
-  }
-
-  #newTask(): { sequence: number; notBefore: number } {
-    return { sequence: this.#progress.begin(), notBefore: 0 };
-  }
-
-  /** End the open list, so that it becomes a batch. */
-  #fill(): void {
-    if (this.#open) this.#full.push(this.#open);
-    this.#open = undefined;
+  /** Hand a promise to the caller's `waitUntil`, if there isn't one already. */
+  #waitUntil(): void {
+    if (!this.#caller.wantsToWait || this.#isWaitedFor) return;
+    this.#isWaitedFor = true;
+    this.#caller.waitUntil(this.#idle());
   }
 
   async #idle(): Promise<void> {
@@ -282,18 +218,17 @@ export class Delivery {
   #pump(): void {
     if (this.#isClosed) return;
     const now = performance.now();
-    const { batchDelayMs, requestsInFlightMax } = this.#limits;
-    if (this.#open && now >= this.#open.since + batchDelayMs) this.#fill();
-    const list = this.#sealing ? undefined : takeDue(this.#full, now);
+    const { requestsInFlightMax } = this.#limits;
+    if (now >= this.#lists.dueAt) this.#lists.fill();
+    const list = this.#sealing ? undefined : takeDue(this.#lists.full, now);
     if (list) this.#run(this.#seal(list));
     while (this.#sending.size < requestsInFlightMax && now >= this.#pace.pausedUntil) {
       const batch = takeDue(this.#sealed, now);
       if (!batch) break;
       this.#run(this.#send(batch));
     }
-    const times: number[] = [];
-    if (this.#open) times.push(this.#open.since + batchDelayMs);
-    if (!this.#sealing) times.push(...this.#full.map((waiting) => waiting.notBefore));
+    const times = [this.#lists.dueAt];
+    if (!this.#sealing) times.push(...this.#lists.full.map((waiting) => waiting.notBefore));
     if (this.#sending.size < requestsInFlightMax) {
       for (const { notBefore } of this.#sealed)
         times.push(Math.max(notBefore, this.#pace.pausedUntil));
@@ -321,7 +256,7 @@ export class Delivery {
     this.#tasks.add(running);
   }
 
-  async #seal(list: OpenList): Promise<void> {
+  async #seal(list: ReceiptList): Promise<void> {
     this.#sealing = list;
     try {
       if (list.receipts.length) {
@@ -337,7 +272,7 @@ export class Delivery {
     } catch (error) {
       this.#logFailure("signed", error);
       list.notBefore = performance.now() + FAILURE_PAUSE_MS;
-      this.#full.push(list);
+      this.#lists.full.push(list);
     } finally {
       this.#sealing = undefined;
     }
@@ -472,7 +407,7 @@ export class Delivery {
   /** Return the receipts that end with this client, because no spool has them. */
   async #unspooled(): Promise<Uint8Array[]> {
     const lost: Uint8Array[] = [];
-    for (const list of [this.#open, this.#sealing, ...this.#full]) {
+    for (const list of [this.#sealing, ...this.#lists.all]) {
       await list?.journal?.close();
       if (list && !(list.file && this.#store.spool?.has(list.file.path))) {
         lost.push(...list.receipts);

@@ -10,7 +10,7 @@ import { DEFAULT_LIMITS } from "receipts-client";
 import { VERSION } from "../dist/version.js";
 
 const root = new URL("../../../", import.meta.url);
-// docs/releases.md: the address of the repository.
+// The release checklist says where the address of the repository is written.
 const BASE = "https://receipts.example.com/source/";
 const read = (path: string) => readFileSync(new URL(path, root), "utf8");
 const readme = read("sdk/typescript/README.md");
@@ -37,7 +37,7 @@ test("package.json says where the package comes from", () => {
     assert.ok(url.startsWith(BASE), url);
   }
   assert.equal(repository.directory, "sdk/typescript");
-  // Until the first release (docs/releases.md).
+  // Until the first release.
   const options = { cwd: new URL("sdk/typescript/", root), encoding: "utf8" } as const;
   const check = spawnSync(process.execPath, ["tests/publishable.mjs"], options);
   assert.match(check.stderr, /write the repository's address/);

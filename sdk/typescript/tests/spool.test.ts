@@ -24,7 +24,7 @@ import type { Spool } from "../dist/spool/spool.js";
 
 const logger = { warn() {}, error() {} };
 const reports: { name: string; runs: string[] }[] = [];
-const onDamaged = async (name: string, _: string, runs: readonly Uint8Array[]) => {
+const onDamaged = (name: string, _: string, runs: readonly Uint8Array[]) => {
   reports.push({ name, runs: runs.map((run) => Buffer.from(run).toString("latin1")) });
 };
 const settings = { syncIntervalMs: 1, spoolKeptBytesMax: 1 << 20, logger, onDamaged };
@@ -200,7 +200,7 @@ test("a process that is killed loses its lock", async () => {
     const slot = new URL("../dist/spool/slot.js", import.meta.url).href;
     const program = `
       const { openSpool } = await import(${JSON.stringify(slot)});
-      const spool = await openSpool(${JSON.stringify(folder)}, { syncIntervalMs: 1, spoolKeptBytesMax: 1, logger: console, onDamaged: async () => {} });
+      const spool = await openSpool(${JSON.stringify(folder)}, { syncIntervalMs: 1, spoolKeptBytesMax: 1, logger: console, onDamaged() {} });
       spool.newJournal(${JSON.stringify(stem(1))}).append(Buffer.from("a"));
       console.log("written");
       setInterval(() => {}, 1_000);`;
@@ -233,7 +233,7 @@ test("a worker of a cluster has a lock of its own", async () => {
         });
         cluster.on("exit", () => process.send("killed"));
       } else {
-        const spool = await openSpool(${JSON.stringify(spoolFolder)}, { syncIntervalMs: 1, spoolKeptBytesMax: 1, logger: console, onDamaged: async () => {} });
+        const spool = await openSpool(${JSON.stringify(spoolFolder)}, { syncIntervalMs: 1, spoolKeptBytesMax: 1, logger: console, onDamaged() {} });
         await spool.store(${JSON.stringify(stem(1))}, Buffer.from("batch"));
         process.send("opened");
       }`,

@@ -113,7 +113,7 @@ class Slot implements Spool {
 
   async read(path: string): Promise<Uint8Array | undefined> {
     const { body, damaged } = await this.#read(path);
-    if (damaged) await this.#settings.onDamaged(basename(path), damaged.reason, damaged.runs);
+    if (damaged) this.#settings.onDamaged(basename(path), damaged.reason, damaged.runs);
     return body;
   }
 
@@ -198,11 +198,11 @@ class Slot implements Spool {
       const journal = framesOf(await readFile(path));
       if (journal.damaged.length) {
         await this.#keep(path, "damaged", copyFile);
-        await this.#settings.onDamaged(basename(path), DAMAGED, journal.damaged);
+        this.#settings.onDamaged(basename(path), DAMAGED, journal.damaged);
       }
       return [{ stem, path, receipts: journal.frames }];
     }
-    if (damaged) await this.#settings.onDamaged(basename(batch), damaged.reason, damaged.runs);
+    if (damaged) this.#settings.onDamaged(basename(batch), damaged.reason, damaged.runs);
     return [];
   }
 

@@ -7,7 +7,7 @@ export interface SpoolSettings {
   readonly spoolKeptBytesMax: number;
   readonly logger: Logger;
   /** Gets the name of a file that can't be read, why, and the runs of bytes that are lost. */
-  readonly onDamaged: (name: string, reason: string, runs: readonly Uint8Array[]) => Promise<void>;
+  readonly onDamaged: (name: string, reason: string, runs: readonly Uint8Array[]) => void;
 }
 
 /** Receipts in a file that aren't in a batch yet. */
