@@ -148,12 +148,13 @@ class ScriptedGateway:
             arrival = Arrival(at, body, [], step, dict(request.headers))
             self._record(request, arrival)
             time.sleep(step.delay_s)
-            if step.cut == "answer":
-                return self._cut(request)
-            self._answer(request, step, arrival)
         finally:
+            # Before the answer, which the client's next request may overtake on its way back here.
             with self._lock:
                 self.in_flight -= 1
+        if step.cut == "answer":
+            return self._cut(request)
+        self._answer(request, step, arrival)
 
     def _record(self, request, arrival):
         try:
