@@ -130,8 +130,9 @@ stage-page: stage-build stage-fetch
 .PHONY: stage-readme
 stage-readme: stage-build stage-fetch
 	$(STAGE) scripts/docs-check --bin $(TARGET)/debug README.md
+# These have limits of time of their own, so nothing is compiled beside them.
 .PHONY: stage-clients
-stage-clients:
+stage-clients: stage-other-builds
 	$(STAGE) scripts/clients-check $(BIN)
 
 .PHONY: stage-lint
@@ -147,10 +148,10 @@ stage-chart: stage-fetch-ci
 stage-alerts:
 	$(STAGE) scripts/test-alerts
 .PHONY: stage-conformance
-stage-conformance:
+stage-conformance: stage-other-builds
 	$(STAGE) scripts/conformance $(CONFORMANCE_CASES) $(BIN)
 .PHONY: stage-documents
-stage-documents:
+stage-documents: stage-other-builds
 	$(STAGE) scripts/docs-check --bin $(TARGET)/debug docs/tutorials/*.md docs/how-to/*.md
 # Examples in documentation comments, and the log as the demo has it, without Kafka.
 .PHONY: stage-other-builds
@@ -158,7 +159,7 @@ stage-other-builds: stage-lint
 	$(STAGE) sh -c 'cargo test --workspace --locked --doc && \
 	  cargo test --package receipt-log --no-default-features --locked --lib kafka_config::tests::brokers'
 .PHONY: stage-fuzz
-stage-fuzz: stage-other-builds
+stage-fuzz: stage-clients stage-conformance stage-documents
 	$(STAGE) fuzz/run 20
 .PHONY: stage-rollout
 stage-rollout:
