@@ -4,6 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use crate::rust_files::rust_files;
+
 const MACROS: &[&str] = &[
     "error!(",
     "warn!(",
@@ -35,23 +37,12 @@ fn sources() -> Vec<PathBuf> {
     let leaves = leaves
         .map(|entry| entry.unwrap().path())
         .filter(|path| !path.ends_with("test-engines"));
-    let mut folders: Vec<PathBuf> = services
+    let folders: Vec<PathBuf> = services
         .into_iter()
         .chain(leaves)
         .map(|path| path.join("src"))
         .collect();
-    let mut files = Vec::new();
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).into_iter().flatten() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                files.push(path);
-            }
-        }
-    }
-    files
+    rust_files(folders)
 }
 
 /// The arguments of a macro, cut at its commas, up to the first that is a text: the message, or a

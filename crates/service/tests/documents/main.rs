@@ -7,3 +7,4 @@ mod example;
 mod logs_document;
 mod metrics_document;
 mod metrics_list;
+mod rust_files;

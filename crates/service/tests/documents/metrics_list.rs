@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use service::metrics::{METRICS, MetricKind};
 
+use crate::rust_files::rust_files;
+
 const KINDS: &[(&str, MetricKind)] = &[
     ("counter!(", MetricKind::Counter),
     ("gauge!(", MetricKind::Gauge),
@@ -28,19 +30,8 @@ fn sources() -> Vec<PathBuf> {
     let leaves = std::fs::read_dir(root.join("crates"))
         .unwrap()
         .map(|entry| entry.unwrap().path());
-    let mut folders: Vec<PathBuf> = crates.into_iter().chain(leaves).map(|path| path.join("src")).collect();
-    let mut files = Vec::new();
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).into_iter().flatten() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                files.push(path);
-            }
-        }
-    }
-    files
+    let folders: Vec<PathBuf> = crates.into_iter().chain(leaves).map(|path| path.join("src")).collect();
+    rust_files(folders)
 }
 
 /// Metrics that a file records: the text in quotes that follows a recording macro.
