@@ -48,6 +48,7 @@ async fn every_endpoint_agrees_with_a_plain_model() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "takes minutes of both cores: `make ci` runs it beside the drills"]
 async fn every_endpoint_agrees_with_a_plain_model_over_shards() {
     let mut servers = block_in_place(|| ClickHouse::start(2).unwrap());
     agrees(|name| {
