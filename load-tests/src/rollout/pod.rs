@@ -79,10 +79,15 @@ impl Pod {
     /// Whether no probe has failed since it was ready.
     ///
     /// # Errors
-    /// A pod has failed.
+    /// A pod has failed; the text has the end of its log.
     pub fn stayed_well(&self) -> Result<()> {
-        let (name, state) = (self.replica.process.name(), self.state.borrow().clone());
-        ensure!(state == State::Ready, "{name} was {state:?} under load");
+        let (process, state) = (&self.replica.process, self.state.borrow().clone());
+        ensure!(
+            state == State::Ready,
+            "{} was {state:?} under load:\n{}",
+            process.name(),
+            process.log_tail()
+        );
         Ok(())
     }
 
