@@ -183,7 +183,7 @@ pub(crate) async fn receipt(
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<Response, Failure> {
-    let mut wait = app.waiting.begin(caller.account_id(), &headers);
+    let mut wait = app.waiting.begin(&caller.waiting_path(), &headers);
     let reply = Reply::json(headers)?;
     let params = parameters::read(&uri, PARAMETERS)?;
     let receipt_id = parse_uuid("receiptId", &receipt_id)?;
@@ -196,12 +196,17 @@ pub(crate) async fn receipt(
     };
     let (status, completeness) = loop {
         let (completeness, (before, facts)) = app
-            .ask(caller.account_id(), async |snapshot| {
+            .ask_within(&caller.query_path(), async |snapshot| {
                 let before = StreamPosition::new(&snapshot.reading.shards);
                 Ok((before, app.warehouse().receipt(&of, receipt_id).await?))
             })
             .await?;
         let status = ReceiptStatus::new(receipt_id, facts);
+        if let Caller::Sender(sender) = &caller
+            && status.status != UNKNOWN
+        {
+            app.known_senders.learn(sender.key_fingerprint);
+        }
         if status.status == UNKNOWN
             && let Some(wait) = &mut wait
             && wait.for_progress(&app.watermark, &before).await

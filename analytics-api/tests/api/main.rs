@@ -72,6 +72,8 @@ fn main() -> ExitCode {
         sender::summary,
         sender::signatures,
         sender::quotas_by_key,
+        sender::quotas_by_address,
+        sender::authorities,
         sender::waiting,
         sender::waiting_ends_with_the_process,
         availability::watermark,

@@ -84,6 +84,8 @@ pub struct SenderPage {
     pub occurrences: Vec<SenderOccurrence>,
     /// The position at which the page ends, if it doesn't cover the ranges.
     pub next: Option<u128>,
+    /// Whether the key has receipts in the ranges, whatever their outcomes.
+    pub has_receipts: bool,
 }
 
 /// Rejections of a key by reason, most first, and the newest one of each.
@@ -144,13 +146,14 @@ impl Warehouse {
         if ranges.0.is_empty() {
             return Ok(SenderPage::default());
         }
-        let (accepted, accepted_end) = self.sender_repeats(key, ranges).await?;
+        let repeats = self.sender_repeats(key, ranges).await?;
         let rejected = self.sender_rejections(key, ranges, limit).await?;
+        let has_receipts = repeats.has_receipts || !rejected.is_empty();
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         // As many as requested: there may be more behind the last one.
         let rejected_end = rejected.get(limit.saturating_sub(1)).map(|last| last.position + 1);
-        let end = [accepted_end, rejected_end].into_iter().flatten().min();
-        let mut occurrences: Vec<_> = accepted.into_iter().chain(rejected).collect();
+        let end = [repeats.next, rejected_end].into_iter().flatten().min();
+        let mut occurrences: Vec<_> = repeats.occurrences.into_iter().chain(rejected).collect();
         occurrences.retain(|one| end.is_none_or(|end| one.position < end));
         occurrences.sort_by_key(|one| one.position);
         if occurrences.len() > limit {
@@ -159,9 +162,14 @@ impl Warehouse {
             return Ok(SenderPage {
                 occurrences,
                 next: Some(next),
+                has_receipts,
             });
         }
-        Ok(SenderPage { occurrences, next: end })
+        Ok(SenderPage {
+            occurrences,
+            next: end,
+            has_receipts,
+        })
     }
 
     async fn sender_rejections(
@@ -195,13 +203,8 @@ impl Warehouse {
         Ok(rows.into_iter().map(occurrence).collect())
     }
 
-    /// Duplicates and conflicts among the first occurrences of the ranges, and the position behind
-    /// those if there are more.
-    async fn sender_repeats(
-        &self,
-        key: &[u8; 32],
-        ranges: &LogRanges,
-    ) -> Result<(Vec<SenderOccurrence>, Option<u128>), WarehouseError> {
+    /// Duplicates and conflicts among the first occurrences of the ranges.
+    async fn sender_repeats(&self, key: &[u8; 32], ranges: &LogRanges) -> Result<SenderPage, WarehouseError> {
         // Copies that aren't merged yet have positions of their own, so FINAL isn't needed.
         let sql = format!(
             "SELECT position, receipt_id AS id, payload_hash AS hash
@@ -213,7 +216,8 @@ impl Warehouse {
         let call = ranges.bind(of_key(sql, key)).with("limit", limit);
         let call = call.with("least", ranges.least_offset());
         let rows: Vec<OccurrenceRow> = self.rows("sender_occurrences", call).await?;
-        let end = rows.get(OCCURRENCES_MAX - 1).map(|last| last.position + 1);
+        let next = rows.get(OCCURRENCES_MAX - 1).map(|last| last.position + 1);
+        let has_receipts = !rows.is_empty();
         let firsts = self.first_positions(key, &rows).await?;
         let occurrence = |row: OccurrenceRow| {
             let of_id = firsts.get(&row.id)?;
@@ -233,7 +237,11 @@ impl Warehouse {
                 outcome,
             })
         };
-        Ok((rows.into_iter().filter_map(occurrence).collect(), end))
+        Ok(SenderPage {
+            occurrences: rows.into_iter().filter_map(occurrence).collect(),
+            next,
+            has_receipts,
+        })
     }
 
     /// The first position of each payload of the key under the IDs of these rows.
