@@ -1,7 +1,7 @@
 //! Outcomes that senders see of their receipts, by a signature of their key.
 
-use std::sync::LazyLock;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use analytics_api::AnalyticsConfig;
@@ -15,6 +15,7 @@ use usage::Usage;
 use uuid::Uuid;
 use warehouse::Warehouse;
 
+use crate::progress::FakeProgress;
 use crate::rows::{RECEIVED_MS, id, payload_hash, receipt};
 use crate::stack::{Answer, Server, Stack};
 
@@ -40,8 +41,20 @@ fn position(partition: u128, offset: u128) -> u128 {
     1 << 96 | partition << 64 | offset << 16
 }
 
-/// A receipt of the key's.
+/// A receipt that the key sent.
 async fn insert_accepted(warehouse: &Warehouse, receipt_id: Uuid, payload: u8, position: u128) {
+    insert_delivered(warehouse, &KEY, receipt_id, payload, position, "c2ln").await;
+}
+
+/// A receipt of a key's; whoever delivers it to the webhook sends no signature of the request.
+async fn insert_delivered(
+    warehouse: &Warehouse,
+    key: &SigningKey,
+    receipt_id: Uuid,
+    payload: u8,
+    position: u128,
+    request_signature: &str,
+) {
     let mut rows = Rows::default();
     rows.push_accepted(&AcceptedRow {
         publisher: PUBLISHER,
@@ -50,11 +63,12 @@ async fn insert_accepted(warehouse: &Warehouse, receipt_id: Uuid, payload: u8, p
         payload_hash: &payload_hash(receipt_id, payload),
         position,
         received_at_ms: RECEIVED_MS,
-        key_fingerprint: &fingerprint(&KEY),
+        key_fingerprint: &fingerprint(key),
         purpose: "training",
         kind: "receipt",
         raw: b"{}",
         origin: "record",
+        request_signature,
         ..AcceptedRow::default()
     });
     let (accepted, _) = rows.batches().unwrap();
@@ -263,6 +277,45 @@ pub(crate) async fn outcomes(stack: &Stack) {
     for path in [format!("{OUTCOMES}?after=nonsense"), format!("{OUTCOMES}?limit=1001")] {
         assert_eq!(get(&stack.server, &KEY, &path).await.status, 400, "{path}");
     }
+}
+
+/// Whoever has a receipt can deliver it to the webhook: that is no outcome of its sender's.
+pub(crate) async fn deliveries_by_others(stack: &Stack) {
+    let key = SigningKey::generate(Algorithm::Ed25519).unwrap();
+    // The sender sends 46 once and 47 twice; others deliver both, before and after, and 48.
+    let offsets = [
+        (46, 0..2, 2..3, 3..10),
+        (47, 10..11, 11..13, 13..15),
+        (48, 15..17, 0..0, 0..0),
+    ];
+    for (number, before, own, after) in offsets {
+        let deliveries = before.chain(after).map(|offset| (offset, ""));
+        for (offset, signature) in deliveries.chain(own.map(|offset| (offset, "c2ln"))) {
+            let (warehouse, position) = (&stack.deps.warehouse, position(1, offset));
+            insert_delivered(warehouse, &key, receipt(number), 1, position, signature).await;
+        }
+    }
+    let progress = Arc::new(FakeProgress::default());
+    progress.next_offset.store(20, Ordering::SeqCst);
+    progress
+        .complete_ms
+        .store(stack.progress.complete_ms.load(Ordering::SeqCst), Ordering::SeqCst);
+    let server = stack
+        .server_with(AnalyticsConfig::default(), |deps| deps.progress = progress)
+        .await;
+    let mut all = lines(&get(&server, &key, OUTCOMES).await);
+    assert_eq!(all.pop().unwrap()["more"], json!(false));
+    assert_eq!(told(&all), [("duplicate".to_owned(), String::new(), 1, 12)]);
+    for (number, occurrences, duplicates) in [(46, 1, 0), (47, 2, 1), (48, 0, 0)] {
+        let path = format!("/api/v1/receipts/{}", receipt(number));
+        let status = get(&server, &key, &path).await.json();
+        assert_eq!(
+            (&status["status"], &status["occurrences"], &status["duplicates"]),
+            (&json!("verified"), &json!(occurrences), &json!(duplicates)),
+            "{number}"
+        );
+    }
+    server.stop().await;
 }
 
 /// Behind `outcomes`, which inserts the rows.

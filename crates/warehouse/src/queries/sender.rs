@@ -7,7 +7,7 @@ use clickhouse::Row;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::FINAL_SETTINGS;
+use super::{FINAL_SETTINGS, hex};
 use crate::{SqlStatement, Warehouse, WarehouseError};
 
 /// Occurrences of a key's accepted receipts that one page covers: each is compared with the others
@@ -16,6 +16,12 @@ const OCCURRENCES_MAX: usize = 1_000;
 
 /// A condition over the key's column.
 pub(super) const OF_KEY: &str = "key_fingerprint = toFixedString(unhex({key_fingerprint:String}), 32)";
+
+/// The positions of a receipt at which a signature of the request or batch binds it to its sender.
+/// In time proportional to their number: whoever has a receipt can deliver it any number of times.
+pub(super) const SIGNED_POSITIONS: &str = "if(empty(unsigned_positions), positions, arrayFilter(
+    (one, nth) -> nth = 1, positions,
+    arraySlice(arrayEnumerateUniq(arrayConcat(unsigned_positions, positions)), length(unsigned_positions) + 1)))";
 
 /// A condition over `position`, which [`LogRanges::bind`] fills.
 const IN_RANGES: &str = "arrayExists((first, end) -> position >= toUInt128(first) AND position < toUInt128(end),
@@ -203,12 +209,13 @@ impl Warehouse {
         Ok(rows.into_iter().map(occurrence).collect())
     }
 
-    /// Duplicates and conflicts among the first occurrences of the ranges.
+    /// Duplicates and conflicts among the first occurrences of the ranges. Occurrences that no
+    /// signature binds to the key's owner are left out: somebody else delivered them.
     async fn sender_repeats(&self, key: &[u8; 32], ranges: &LogRanges) -> Result<SenderPage, WarehouseError> {
         // Copies that aren't merged yet have positions of their own, so FINAL isn't needed.
         let sql = format!(
             "SELECT position, receipt_id AS id, payload_hash AS hash
-             FROM receipts ARRAY JOIN positions AS position
+             FROM receipts ARRAY JOIN {SIGNED_POSITIONS} AS position
              WHERE {OF_KEY} AND arrayMax(CAST(positions, 'Array(UInt64)')) >= {{least:UInt64}} AND {IN_RANGES}
              ORDER BY position LIMIT 1 BY position LIMIT {{limit:UInt32}}"
         );
@@ -244,7 +251,7 @@ impl Warehouse {
         })
     }
 
-    /// The first position of each payload of the key under the IDs of these rows.
+    /// The first signed position of each payload of the key under the IDs of these rows.
     async fn first_positions(
         &self,
         key: &[u8; 32],
@@ -256,9 +263,10 @@ impl Warehouse {
             return Ok(firsts);
         }
         let sql = format!(
-            "SELECT receipt_id AS id, payload_hash AS hash, arrayMin(positions) AS first_position
+            "SELECT receipt_id AS id, payload_hash AS hash, arrayMin({SIGNED_POSITIONS}) AS first_position
              FROM receipts FINAL
-             WHERE receipt_id IN (SELECT toUUID(arrayJoin({{ids:Array(String)}}))) AND {OF_KEY} {FINAL_SETTINGS}"
+             WHERE receipt_id IN (SELECT toUUID(arrayJoin({{ids:Array(String)}}))) AND {OF_KEY}
+                AND length(positions) > length(unsigned_positions) {FINAL_SETTINGS}"
         );
         let call = of_key(sql, key).with("ids", ids.into_iter().collect::<Vec<_>>());
         let found: Vec<FirstRow> = self.rows("sender_firsts", call).await?;
@@ -295,6 +303,5 @@ pub(super) fn of_key(sql: String, key: &[u8; 32]) -> SqlStatement {
 }
 
 pub(super) fn bind_key(call: SqlStatement, key: &[u8; 32]) -> SqlStatement {
-    let hex: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
-    call.with("key_fingerprint", hex)
+    call.with("key_fingerprint", hex(key))
 }
