@@ -42,6 +42,7 @@ pub(crate) fn router(app: &Arc<AnalyticsState>, live: Arc<Live>, local: SocketAd
         accounts: app.deps.accounts.clone(),
         limiter: Arc::clone(&app.deps.limiter),
         quotas: app.deps.quotas.clone(),
+        proxies: app.config.trusted_proxies.as_slice().into(),
         scope: web::access::read_or_write,
         cost: cost::of_request,
     };

@@ -66,6 +66,7 @@ fn main() -> ExitCode {
         queries::policies,
         queries::heads_over_the_limit,
         authorisation::keys,
+        authorisation::wrong_keys,
         authorisation::domains,
         authorisation::quotas,
         sender::outcomes,
