@@ -2,6 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use http_server::address::Network;
+use http_server::forwarded::TRUSTED_PROXIES_MAX;
 use serde::{Deserialize, Serialize};
 use service::config::{ConfigFaults, Validate};
 use web::serve::Connections;
@@ -43,10 +45,19 @@ pub struct AnalyticsConfig {
     /// Largest age of a `completeThrough` when it is requested, in milliseconds.
     pub watermark_age_ms_max: u64,
     /// Scheme, host and port by which clients reach this API: `@target-uri` of senders' signatures
-    /// begins with it. Without it that is `http://` and the request's `Host`.
+    /// begins with it. Without it that is `http://` and the request's `Host`, which must be a
+    /// loopback name or the listening address.
     pub public_url: Option<String>,
-    /// Requests a minute by one sender's key, counted by each replica.
+    /// Requests a minute by one key that has sent receipts, and by all other keys of one address,
+    /// counted by each replica.
     pub sender_requests_per_minute: u32,
+    /// Requests a minute by all keys of one address, or one /64 of IPv6, that have sent receipts,
+    /// counted by each replica.
+    pub sender_address_requests_per_minute: u32,
+    /// Proxies and load balancers in front of the API, by address or network. For what comes
+    /// through them, the client's address is the last entry of `X-Forwarded-For` that is none of
+    /// them.
+    pub trusted_proxies: Vec<Network>,
     /// Requests at one time that wait for a receipt's outcome (`Prefer: wait`); more are answered
     /// at once.
     pub waiting_receipts_max: usize,
@@ -90,6 +101,8 @@ impl Default for AnalyticsConfig {
             watermark_age_ms_max: 200,
             public_url: None,
             sender_requests_per_minute: 300,
+            sender_address_requests_per_minute: 3_000,
+            trusted_proxies: Vec::new(),
             waiting_receipts_max: 256,
             connections_max: 10_000,
             address_share_percent_max: 50,
@@ -160,6 +173,18 @@ impl Validate for AnalyticsConfig {
             self.sender_requests_per_minute,
             1..=1_000_000,
         );
+        faults.range(
+            "sender_address_requests_per_minute",
+            self.sender_address_requests_per_minute,
+            1..=100_000,
+        );
+        if self.trusted_proxies.len() > TRUSTED_PROXIES_MAX {
+            let given = self.trusted_proxies.len();
+            faults.push(
+                "trusted_proxies",
+                format!("{given} are given, at most {TRUSTED_PROXIES_MAX} may be"),
+            );
+        }
         faults.range("waiting_receipts_max", self.waiting_receipts_max, 0..=100_000);
         // Below 8 KiB hyper's own buffer would refuse first, without a problem body.
         faults.range("head_bytes_max", self.head_bytes_max, 8 << 10..=1 << 20);

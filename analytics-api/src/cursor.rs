@@ -1,7 +1,7 @@
 //! The parameter `cursor` of lists.
 
-use cursors::{ReceiptListPosition, RejectionPosition};
-use warehouse::{NewestCursor, RefusalCursor};
+use cursors::{PayloadPosition, ReceiptListPosition, RejectionPosition};
+use warehouse::{NewestCursor, PayloadCursor, RefusalCursor};
 use web::params::{InvalidQuery, Params};
 
 /// Position in a list, as the warehouse's queries take it.
@@ -59,6 +59,24 @@ impl ListCursor for RefusalCursor {
         Some(Self {
             received_at_ms: position.received_at_ms,
             position: position.position,
+        })
+    }
+}
+
+impl ListCursor for PayloadCursor {
+    fn to_text(&self) -> String {
+        PayloadPosition {
+            is_unproven: self.is_unproven,
+            first_position: self.first_position,
+        }
+        .to_text()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let position = PayloadPosition::parse(text)?;
+        Some(Self {
+            is_unproven: position.is_unproven,
+            first_position: position.first_position,
         })
     }
 }

@@ -3,7 +3,8 @@
 //!
 //! - [`config`]: the section `[analytics]`
 //! - `hints`: what a sender should change; `log_cursor`: positions in all partitions of the log
-//! - `sender`: callers who prove a key; `waiting`: requests that wait for an outcome
+//! - `sender`: callers who prove a key; `known_senders`: keys that have sent receipts; `waiting`:
+//!   requests that wait for an outcome
 //! - `access`: the domains a caller may see; keys, quotas and the envelope of answers are the crate
 //!   `web`'s
 //! - `state`: what handlers share; `router`: which address leads to which, and who may request it;
@@ -44,6 +45,7 @@ pub mod format;
 mod freshness;
 pub mod gate;
 mod hints;
+mod known_senders;
 mod labels;
 mod live;
 mod log_cursor;
@@ -64,6 +66,7 @@ mod usage_check;
 mod waiting;
 pub mod watermark;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use accounts::Accounts;
@@ -117,9 +120,20 @@ pub struct AnalyticsWork {
     _tasks: [AbortOnDropHandle<()>; 4],
 }
 
-/// Starts the regular work, and returns it with all addresses, for a port that somebody else
-/// serves. Streams and waiting requests end with `shutdown`.
-pub fn start(config: AnalyticsConfig, deps: Deps, shutdown: &CancellationToken) -> (Router, AnalyticsWork) {
+/// Starts the regular work, and returns it with all addresses, for a port at `local` that somebody
+/// else serves. Streams and waiting requests end with `shutdown`.
+pub fn start(
+    config: AnalyticsConfig,
+    deps: Deps,
+    local: SocketAddr,
+    shutdown: &CancellationToken,
+) -> (Router, AnalyticsWork) {
+    if config.public_url.is_none() && !local.ip().is_loopback() {
+        tracing::warn!(
+            "analytics.public_url isn't set: senders' signed requests are accepted for {local} and loopback names \
+             only; set it to the URL that clients use"
+        );
+    }
     let engines = readiness::CheckedEngines::register(&deps.health);
     let app = Arc::new(AnalyticsState::new(config, deps, shutdown.clone()));
     let live = Arc::new(Live::new(Arc::clone(&app), shutdown.clone()));
@@ -132,14 +146,15 @@ pub fn start(config: AnalyticsConfig, deps: Deps, shutdown: &CancellationToken) 
     let work = AnalyticsWork {
         _tasks: tasks.map(AbortOnDropHandle::new),
     };
-    (router::router(&app, live), work)
+    (router::router(&app, live, local), work)
 }
 
 /// Serves `listener` until `shutdown`, then finishes what is in progress, for at most
 /// `config.drain_ms_max`.
 pub async fn run(listener: TcpListener, config: AnalyticsConfig, deps: Deps, shutdown: CancellationToken) {
+    let local = listener.local_addr().ok().or(config.listen).unwrap_or(DEFAULT_LISTEN);
     let connections = config.connections();
-    let (router, work) = start(config, deps, &shutdown);
+    let (router, work) = start(config, deps, local, &shutdown);
     web::serve(listener, router, connections, &shutdown).await;
     drop(work);
 }

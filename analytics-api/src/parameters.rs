@@ -122,6 +122,11 @@ pub(crate) const CURSOR: Query = Query {
     description: "Where to go on: what came with the page or row before",
     schema: |_| text().min_length(Some(1)).max_length(Some(LIST_CURSOR_BYTES_MAX)),
 };
+pub(crate) const PAYLOAD_CURSOR: Query = Query {
+    name: "cursor",
+    description: "Where the list of payloads continues: `nextCursor` of the answer before",
+    schema: |_| text().min_length(Some(1)).max_length(Some(LIST_CURSOR_BYTES_MAX)),
+};
 pub(crate) const AFTER: Query = Query {
     name: "after",
     description: "The cursor to continue with: of a line or of the last line. Without it the list begins with the last million records \

@@ -1,5 +1,6 @@
 //! The router: all addresses, and who may request them.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::{Extension, Router, middleware};
@@ -35,12 +36,13 @@ fn open() -> OpenApiRouter<Arc<AnalyticsState>> {
     routes::index::routes()
 }
 
-/// All addresses.
-pub(crate) fn router(app: &Arc<AnalyticsState>, live: Arc<Live>) -> Router {
+/// All addresses, for a port at `local`.
+pub(crate) fn router(app: &Arc<AnalyticsState>, live: Arc<Live>, local: SocketAddr) -> Router {
     let gatekeeper = Gatekeeper {
         accounts: app.deps.accounts.clone(),
         limiter: Arc::clone(&app.deps.limiter),
         quotas: app.deps.quotas.clone(),
+        proxies: app.config.trusted_proxies.as_slice().into(),
         scope: web::access::read_or_write,
         cost: cost::of_request,
     };
@@ -48,8 +50,7 @@ pub(crate) fn router(app: &Arc<AnalyticsState>, live: Arc<Live>) -> Router {
         api: "analytics",
         head_bytes_max: app.config.head_bytes_max,
     };
-    let (per_minute, public_url) = (app.config.sender_requests_per_minute, app.config.public_url.as_deref());
-    let gate = SenderGate::new(per_minute, public_url, cost::of_request);
+    let gate = SenderGate::new(&app.config, Arc::clone(&app.known_senders), local, cost::of_request);
     let either = (gate.clone(), gatekeeper.clone());
     let keyed = with_api_key().route_layer(Extension(live));
     let keyed = keyed.route_layer(middleware::from_fn_with_state(gatekeeper, web::access::api_key));

@@ -129,7 +129,8 @@ fn operator(params: &Params) -> Result<Option<String>, InvalidQuery> {
     }
 }
 
-fn key_fingerprint(params: &Params) -> Result<Option<[u8; 32]>, InvalidQuery> {
+/// The parameter `keyFingerprint`.
+pub(crate) fn key_fingerprint(params: &Params) -> Result<Option<[u8; 32]>, InvalidQuery> {
     let Some(text) = params.get("keyFingerprint") else {
         return Ok(None);
     };

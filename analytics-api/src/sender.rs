@@ -5,7 +5,14 @@
 //! |---|---|
 //! | `X-Client-Public-Key` | base64 of the SPKI in DER |
 //! | `Signature-Input`, `Signature` | one signature over at least `"@method" "@target-uri"`, with `created` and `expires`; a `keyid` must be the key's RFC 7638 thumbprint |
+//!
+//! Keys cost nothing, so a key by itself is no reason to serve anybody. A key is *known* once an
+//! answer has shown that it has sent receipts. Before a signature is verified, its request is
+//! charged to its address: unknown keys of an address share the quota of one key, and known ones
+//! have a larger quota by address beside that of each key. Half of the senders' queries and of an
+//! address's waiting requests is for known keys.
 
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use axum::extract::{FromRequestParts, Request, State};
@@ -16,34 +23,47 @@ use base64::engine::general_purpose::STANDARD;
 use http::request::Parts;
 use http::uri::Authority;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
+use http_server::address::Network;
 use http_signatures::{DirectoryKey, Message, MessageSignature};
 use receipt::PublicKey;
 use service::instant::now_ms;
 use service::problem::Kind;
-use service::rate_limit::{InProcessLimiter, Quota};
+use service::rate_limit::{Decision, InProcessLimiter, Quota};
+use sha2::{Digest, Sha256};
 use web::Failure;
 use web::access::{COST, Gatekeeper};
+use web::allowance::address_key;
 
 use crate::access::Access;
+use crate::config::AnalyticsConfig;
+use crate::known_senders::KnownSenders;
 
 /// The longest that a signature may hold, in seconds.
 const SECONDS_MAX: i64 = 300;
 /// No SPKI of the three kinds is longer in base64.
 const KEY_BYTES_MAX: usize = 1_024;
-/// Keys counted one by one; further ones share one count.
-const KEYS_COUNTED_MAX: usize = 10_000;
+/// Addresses whose whole quota of known keys fits into the table of counted keys.
+const ADDRESSES_COUNTED: usize = 10;
 /// The account of all senders together, where accounts share resources: keys cost nothing.
 const ACCOUNT: &str = "senders";
+/// The part of all unknown keys of that account, and of an address.
+const UNKNOWN: &str = "unknown";
 
 const PUBLIC_KEY: HeaderName = HeaderName::from_static("x-client-public-key");
 const SIGNATURE_INPUT: HeaderName = HeaderName::from_static("signature-input");
 const SIGNATURE: HeaderName = HeaderName::from_static("signature");
 
 /// A caller who has proven a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ProvenSender {
     /// SHA-256 of the key's SPKI.
     pub(crate) key_fingerprint: [u8; 32],
+    /// Whether the key was known to have sent receipts.
+    is_known: bool,
+    /// Key of the quotas of its address.
+    address: String,
+    /// Name of its key, or of all unknown ones.
+    name: String,
 }
 
 /// A caller who may look up a receipt.
@@ -56,46 +76,121 @@ pub(crate) enum Caller {
 }
 
 impl ProvenSender {
-    /// The account that resources are shared by.
-    pub(crate) fn account_id(self) -> &'static str {
-        ACCOUNT
+    /// The account that queries are shared by, and its part.
+    pub(crate) fn query_path(&self) -> &'static [&'static str] {
+        if self.is_known { &[ACCOUNT] } else { &[ACCOUNT, UNKNOWN] }
+    }
+
+    /// The account that waiting requests are shared by, and its parts.
+    fn waiting_path(&self) -> Vec<&str> {
+        vec![ACCOUNT, &self.address, &self.name]
     }
 }
 
 impl Caller {
-    /// The account that resources are shared by.
-    pub(crate) fn account_id(&self) -> &str {
+    /// The account that queries are shared by, and its part.
+    pub(crate) fn query_path(&self) -> Vec<&str> {
         match self {
-            Self::Publisher(access) => access.account_id(),
-            Self::Sender(sender) => sender.account_id(),
+            Self::Publisher(access) => vec![access.account_id()],
+            Self::Sender(sender) => sender.query_path().to_vec(),
+        }
+    }
+
+    /// The account that waiting requests are shared by, and its parts.
+    pub(crate) fn waiting_path(&self) -> Vec<&str> {
+        match self {
+            Self::Publisher(access) => vec![access.account_id()],
+            Self::Sender(sender) => sender.waiting_path(),
         }
     }
 }
 
-/// Authenticates senders, and counts their requests by key in this process.
+/// Authenticates senders, and counts their requests by address and by key in this process.
 #[derive(Clone)]
 pub(crate) struct SenderGate {
+    known: Arc<KnownSenders>,
     limiter: Arc<InProcessLimiter>,
-    quota: Quota,
-    /// Scheme and authority that clients use; without it `http://` and the request's own authority.
+    /// Of a known key, and of all unknown keys of an address.
+    of_key: Quota,
+    /// Of all known keys of an address.
+    of_address: Quota,
+    proxies: Arc<[Network]>,
+    /// Scheme and authority that clients use.
     public_url: Option<Arc<str>>,
+    /// The listening address, which is accepted as the authority without `public_url`.
+    local: SocketAddr,
     cost: fn(&Request) -> u32,
 }
 
 impl SenderGate {
-    pub(crate) fn new(per_minute: u32, public_url: Option<&str>, cost: fn(&Request) -> u32) -> Self {
+    pub(crate) fn new(
+        config: &AnalyticsConfig,
+        known: Arc<KnownSenders>,
+        local: SocketAddr,
+        cost: fn(&Request) -> u32,
+    ) -> Self {
+        let AnalyticsConfig {
+            sender_requests_per_minute,
+            sender_address_requests_per_minute,
+            trusted_proxies,
+            public_url,
+            ..
+        } = config;
+        let quota = |per_minute: &u32| Quota {
+            per_minute: *per_minute,
+            per_day: None,
+        };
+        let address_max = usize::try_from(*sender_address_requests_per_minute).unwrap_or(usize::MAX);
         Self {
-            limiter: Arc::new(InProcessLimiter::new(KEYS_COUNTED_MAX)),
-            quota: Quota {
-                per_minute,
-                per_day: None,
-            },
-            public_url: public_url.map(|url| url.trim_end_matches('/').into()),
+            limiter: Arc::new(InProcessLimiter::new(address_max.saturating_mul(ADDRESSES_COUNTED))),
+            of_key: quota(sender_requests_per_minute),
+            of_address: quota(sender_address_requests_per_minute),
+            proxies: trusted_proxies.as_slice().into(),
+            public_url: public_url.as_ref().map(|url| url.trim_end_matches('/').into()),
+            local,
+            known,
             cost,
         }
     }
 
-    fn authenticate(&self, request: &Request, now_s: i64) -> Result<ProvenSender, Failure> {
+    /// Charges a request to its address and its key, and verifies its signature in between.
+    fn admit(&self, request: &Request) -> (Option<(u32, Decision)>, Result<ProvenSender, Failure>) {
+        let cost = (self.cost)(request).min(self.of_key.per_minute);
+        let address = address_key(&self.proxies, request.headers(), request.extensions());
+        let claimed = claimed_fingerprint(request.headers());
+        let is_known = claimed.is_some_and(|key| self.known.contains(&key));
+        let (count, quota) = if is_known {
+            ("known keys", &self.of_address)
+        } else {
+            ("unknown keys", &self.of_key)
+        };
+        let decision = self.limiter.take_now(&format!("{address} {count}"), cost, quota);
+        if let Some(mut problem) = decision.problem(cost) {
+            problem.detail = format!("all {count} of an address share one quota: {}", problem.detail);
+            return (Some((cost, decision)), Err(problem.into()));
+        }
+        let key_fingerprint = match self.authenticate(request, now_ms().div_euclid(1_000)) {
+            Ok(key_fingerprint) => key_fingerprint,
+            Err(failure) => return (None, Err(failure)),
+        };
+        let sender = |name| ProvenSender {
+            key_fingerprint,
+            is_known,
+            address,
+            name,
+        };
+        if !is_known {
+            return (Some((cost, decision)), Ok(sender(UNKNOWN.to_owned())));
+        }
+        let key = hex::encode(key_fingerprint);
+        let decision = self.limiter.take_now(&key, cost, &self.of_key);
+        let admitted = decision
+            .problem(cost)
+            .map_or(Ok(sender(key)), |problem| Err(problem.into()));
+        (Some((cost, decision)), admitted)
+    }
+
+    fn authenticate(&self, request: &Request, now_s: i64) -> Result<[u8; 32], Failure> {
         let base = self.base(request)?;
         let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
         let authority = base.split_once("://").map_or(&*base, |(_, authority)| authority);
@@ -117,6 +212,14 @@ impl SenderGate {
         let authority = request.uri().authority().map(Authority::as_str).or(host);
         let authority = authority.ok_or_else(|| Failure::new(Kind::BadRequest, "send one Host"))?;
         let authority = authority.to_ascii_lowercase();
+        // Else a signature for another service, whose name is sent as the Host, would be valid here.
+        if authority != self.local.to_string() && !is_loopback(&authority) {
+            let local = self.local;
+            return Err(invalid(format!(
+                "this service doesn't know the URL by which clients reach it: whoever runs it sets \
+                 analytics.public_url. Until then only requests for http://{local} and loopback names are accepted"
+            )));
+        }
         Ok(format!(
             "http://{}",
             authority.strip_suffix(":80").unwrap_or(&authority)
@@ -124,28 +227,38 @@ impl SenderGate {
     }
 }
 
+/// Whether the host of an authority is this machine, whatever its port.
+fn is_loopback(authority: &str) -> bool {
+    let Ok(authority) = authority.parse::<Authority>() else {
+        return false;
+    };
+    let host = authority.host().trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// Fingerprint of the key that a request names, before anything is verified.
+fn claimed_fingerprint(headers: &HeaderMap) -> Option<[u8; 32]> {
+    let text = headers.get(PUBLIC_KEY)?;
+    if text.len() > KEY_BYTES_MAX {
+        return None;
+    }
+    Some(Sha256::digest(STANDARD.decode(text).ok()?).into())
+}
+
 /// The layer of addresses for senders alone: puts a [`ProvenSender`] beside the request.
 pub(crate) async fn signed(State(gate): State<SenderGate>, mut request: Request, next: Next) -> Response {
-    let sender = match gate.authenticate(&request, now_ms().div_euclid(1_000)) {
-        Ok(sender) => sender,
-        Err(failure) => return failure.into_response(),
-    };
-    let cost = (gate.cost)(&request).min(gate.quota.per_minute);
-    let key: String = sender
-        .key_fingerprint
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    let decision = gate.limiter.take_now(&key, cost, &gate.quota);
-    let mut response = match decision.problem(cost) {
-        Some(problem) => Failure::from(problem).into_response(),
-        None => {
+    let (charged, admitted) = gate.admit(&request);
+    let mut response = match admitted {
+        Ok(sender) => {
             request.extensions_mut().insert(sender);
             next.run(request).await
         }
+        Err(failure) => failure.into_response(),
     };
-    decision.write_headers(response.headers_mut());
-    response.headers_mut().insert(COST, HeaderValue::from(cost));
+    if let Some((cost, decision)) = charged {
+        decision.write_headers(response.headers_mut());
+        response.headers_mut().insert(COST, HeaderValue::from(cost));
+    }
     response
 }
 
@@ -173,7 +286,8 @@ fn invalid(detail: impl Into<String>) -> Failure {
     Failure::new(Kind::InvalidMessageSignature, detail)
 }
 
-fn verify(headers: &HeaderMap, message: &Message<'_>, now_s: i64) -> Result<ProvenSender, Failure> {
+/// Verifies the signature; returns the fingerprint of its key.
+fn verify(headers: &HeaderMap, message: &Message<'_>, now_s: i64) -> Result<[u8; 32], Failure> {
     let field = |name: &HeaderName| {
         let mut values = headers.get_all(name).iter();
         let value = values.next().filter(|_| values.next().is_none()).ok_or_else(missing)?;
@@ -201,9 +315,7 @@ fn verify(headers: &HeaderMap, message: &Message<'_>, now_s: i64) -> Result<Prov
             let (method, uri) = (message.method, message.target_uri);
             invalid(format!("{error}; here @method is {method} and @target-uri is {uri}"))
         })?;
-    Ok(ProvenSender {
-        key_fingerprint: *key.key.fingerprint(),
-    })
+    Ok(*key.key.fingerprint())
 }
 
 struct SenderKey {
@@ -230,7 +342,7 @@ impl<S: Sync> FromRequestParts<S> for ProvenSender {
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Failure> {
         // Every address with senders has the layer.
         let unlayered = || Failure::new(Kind::Internal, "the request id finds the cause in the log");
-        parts.extensions.get::<Self>().copied().ok_or_else(unlayered)
+        parts.extensions.get::<Self>().cloned().ok_or_else(unlayered)
     }
 }
 
@@ -239,8 +351,32 @@ impl<S: Sync> FromRequestParts<S> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
         match parts.extensions.get::<ProvenSender>() {
-            Some(sender) => Ok(Self::Sender(*sender)),
+            Some(sender) => Ok(Self::Sender(sender.clone())),
             None => Access::from_request_parts(parts, state).await.map(Self::Publisher),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_names_are_this_machine() {
+        for (authority, expected) in [
+            ("localhost", true),
+            ("localhost:8080", true),
+            ("127.0.0.1:1", true),
+            ("127.9.9.9", true),
+            ("[::1]:8080", true),
+            ("localhost.evil.example", false),
+            ("127.0.0.1.evil.example", false),
+            ("127.0.0.1@evil.example", false),
+            ("10.0.0.1:8080", false),
+            ("[::2]", false),
+            ("", false),
+        ] {
+            assert_eq!(is_loopback(authority), expected, "{authority}");
         }
     }
 }

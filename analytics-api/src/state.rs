@@ -12,6 +12,7 @@ use crate::audit_findings::AuditFindings;
 use crate::completeness::Completeness;
 use crate::config::AnalyticsConfig;
 use crate::gate::Gate;
+use crate::known_senders::KnownSenders;
 use crate::snapshot::Snapshot;
 use crate::streams::StreamLimits;
 use crate::waiting::WaitingRequests;
@@ -26,6 +27,7 @@ pub(crate) struct AnalyticsState {
     pub(crate) watermark: Watermark,
     pub(crate) streams: StreamLimits,
     pub(crate) waiting: WaitingRequests,
+    pub(crate) known_senders: Arc<KnownSenders>,
     usage: Usage,
     gate: Gate,
 }
@@ -40,6 +42,7 @@ impl AnalyticsState {
             usage: Usage::new(deps.warehouse.clone()),
             streams: StreamLimits::new(config.streams_max),
             waiting: WaitingRequests::new(config.waiting_receipts_max, closing),
+            known_senders: Arc::default(),
             gate: Gate::new(config.concurrent_queries_max, config.waiting_queries_max, wait_max),
             config,
             deps,
@@ -63,8 +66,17 @@ impl AnalyticsState {
         account_id: &str,
         query: impl AsyncFnOnce(Snapshot) -> Result<T, WarehouseError>,
     ) -> Result<(Completeness, T), Failure> {
+        self.ask_within(&[account_id], query).await
+    }
+
+    /// As [`Self::ask`], for an account or a part of it.
+    pub(crate) async fn ask_within<T>(
+        &self,
+        path: &[&str],
+        query: impl AsyncFnOnce(Snapshot) -> Result<T, WarehouseError>,
+    ) -> Result<(Completeness, T), Failure> {
         self.gate
-            .run(account_id, async {
+            .run(path, async {
                 let snapshot = self.snapshot().await?;
                 let complete_ms = snapshot.reading.complete_ms;
                 let answer = query(snapshot).await?;

@@ -61,11 +61,11 @@ impl WaitingRequests {
         }
     }
 
-    /// The wait that a request prefers; `None` without a preference, and where no place is free: a
-    /// preference may be ignored.
-    pub(crate) fn begin(&self, account_id: &str, headers: &HeaderMap) -> Option<Wait<'_>> {
+    /// The wait that a request of an account, or of a part of it, prefers; `None` without a
+    /// preference, and where no place is free: a preference may be ignored.
+    pub(crate) fn begin(&self, path: &[&str], headers: &HeaderMap) -> Option<Wait<'_>> {
         let wait_s = preferred_wait_s(headers)?;
-        let place = self.places.take(account_id).ok()?;
+        let place = self.places.take(path).ok()?;
         Some(Wait {
             wait_s,
             deadline: Instant::now() + Duration::from_secs(u64::from(wait_s)),
@@ -135,5 +135,27 @@ mod tests {
         ] {
             assert_eq!(preferred(values), wait_s, "{values:?}");
         }
+    }
+
+    /// Keys cost nothing, and an address can have many.
+    #[test]
+    fn an_address_with_many_keys_leaves_places_to_others() {
+        let waiting = WaitingRequests::new(64, CancellationToken::new());
+        let mut headers = HeaderMap::new();
+        headers.insert(PREFER, "wait=30".parse().unwrap());
+        let begin = |path: &[&str]| waiting.begin(path, &headers);
+        let keys: Vec<String> = (0..200).map(|key| format!("key {key}")).collect();
+        let held: Vec<_> = (0..2_000)
+            .filter_map(|nth| begin(&["senders", "address 1", &keys[nth % keys.len()]]))
+            .collect();
+        assert_eq!(held.len(), 16);
+        assert!(begin(&["senders", "address 2", "unknown"]).is_some());
+        assert!(begin(&["account"]).is_some());
+        drop(held);
+        let unknown: Vec<_> = (0..200)
+            .filter_map(|_| begin(&["senders", "address 1", "unknown"]))
+            .collect();
+        assert_eq!(unknown.len(), 8);
+        assert!(begin(&["senders", "address 1", "key 1"]).is_some());
     }
 }

@@ -46,8 +46,8 @@ pub struct PublisherConfig {
     /// Time for which caches may keep the answer to a lookup, in seconds.
     pub lookup_max_age_s: u32,
     /// Proxies and load balancers in front of the API, by address or network. For what comes
-    /// through them, lookups are counted by the last entry of `X-Forwarded-For` that is none of
-    /// them.
+    /// through them, lookups and wrong API keys are counted by the last entry of `X-Forwarded-For`
+    /// that is none of them.
     pub trusted_proxies: Vec<Network>,
     /// Exports in progress at one time; each has a page in memory.
     pub exports_max: usize,

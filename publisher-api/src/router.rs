@@ -49,6 +49,7 @@ pub(crate) fn router(app: &Arc<PublisherState>) -> Router {
         accounts: app.deps.accounts.clone(),
         limiter: Arc::clone(&app.deps.limiter),
         quotas: app.deps.quotas.clone(),
+        proxies: app.config.trusted_proxies.as_slice().into(),
         cost: |_| 1,
         scope: web::access::read_or_write,
     };

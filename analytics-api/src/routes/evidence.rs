@@ -12,19 +12,21 @@ use receipt::Evidence;
 use serde::Serialize;
 use service::problem::Kind;
 use utoipa::ToSchema;
-use warehouse::{StoredBatchSignature, StoredEvidence};
+use warehouse::{PayloadCursor, ReceiptsOf, StoredBatchSignature, StoredEvidence};
 use web::params::parse_uuid;
 use web::{Failure, rfc3339_ms};
 
 use super::receipt::sha256;
 use crate::access::Access;
 use crate::answers::Refusals;
+use crate::cursor::ListCursor;
 use crate::format::reply::{Complete, Reply};
-use crate::parameters::{self, DOMAIN, Query};
+use crate::parameters::{self, DOMAIN, KEY, PAYLOAD_CURSOR, Query};
+use crate::selection::key_fingerprint;
 use crate::state::AnalyticsState;
 
 pub(crate) const PATH: &str = "/api/v1/receipts/{receiptId}/evidence";
-pub(crate) const PARAMETERS: &[Query] = &[DOMAIN];
+pub(crate) const PARAMETERS: &[Query] = &[DOMAIN, KEY, PAYLOAD_CURSOR];
 
 /// Evidence of a receipt. `receipts verify` accepts this answer as a file.
 #[derive(Debug, Serialize, ToSchema)]
@@ -32,8 +34,12 @@ pub(crate) const PARAMETERS: &[Query] = &[DOMAIN];
 pub(crate) struct ReceiptEvidence {
     #[schema(format = "uuid")]
     receipt_id: String,
-    /// Evidence of each payload: more than one is a conflict.
+    /// Evidence of each payload, at most 10: proven ones first, each in order of arrival. More than
+    /// one is a conflict.
     evidence: Vec<PayloadEvidence>,
+    /// Begin of the next page; null if this is the last one.
+    #[schema(required = true)]
+    next_cursor: Option<String>,
 }
 
 /// Evidence of one payload. Bytes are in base64 (RFC 4648 section 4).
@@ -45,7 +51,7 @@ struct PayloadEvidence {
     payload_hash: String,
     #[schema(format = DateTime)]
     received_at: String,
-    /// The receipt as it was received.
+    /// The receipt as it was first received.
     received_bytes: String,
     /// The bytes that the signature is over: the receipt's canonical form (RFC 8785) without
     /// `signature` and `signatureAlgorithm`.
@@ -106,7 +112,8 @@ impl PayloadEvidence {
 
 /// Evidence of a receipt
 ///
-/// The exact bytes, signature and key of a verified receipt, and a command that verifies them.
+/// The exact bytes, signature and key of a verified receipt as it first arrived, and a command that
+/// verifies them. Where many payloads carry the ID, proven ones come first.
 #[utoipa::path(
     get, path = PATH, tag = "receipts", security(("apiKey" = [])),
     params(("receiptId" = String, Path, format = "uuid", description = "The receipt")),
@@ -126,15 +133,17 @@ pub(crate) async fn evidence(
     let reply = Reply::json(headers)?;
     let params = parameters::read(&uri, PARAMETERS)?;
     let receipt_id = parse_uuid("receiptId", &receipt_id)?;
-    let scope = access.scope(&params)?;
-    let (completeness, stored) = app
+    let of = ReceiptsOf::Publisher(access.scope(&params)?, key_fingerprint(&params)?);
+    let after = PayloadCursor::read(&params)?;
+    let (completeness, page) = app
         .ask(access.account_id(), async |_| {
-            app.warehouse().evidence(&scope, receipt_id).await
+            app.warehouse().evidence(&of, receipt_id, after.as_ref()).await
         })
         .await?;
+    let (stored, next_cursor) = (page.payloads, page.next.map(|next| next.to_text()));
     let was_erased = stored.iter().any(|payload| payload.received.is_empty());
     let evidence: Vec<PayloadEvidence> = stored.into_iter().filter_map(PayloadEvidence::new).collect();
-    if evidence.is_empty() {
+    if evidence.is_empty() && next_cursor.is_none() {
         let detail = if was_erased {
             "the evidence of this receipt was erased together with its client's data"
         } else {
@@ -143,6 +152,10 @@ pub(crate) async fn evidence(
         };
         return Err(Failure::new(Kind::NotFound, detail));
     }
-    let receipt_id = receipt_id.to_string();
-    Ok(reply.object(ReceiptEvidence { receipt_id, evidence }, completeness))
+    let evidence = ReceiptEvidence {
+        receipt_id: receipt_id.to_string(),
+        evidence,
+        next_cursor,
+    };
+    Ok(reply.object(evidence, completeness))
 }

@@ -157,13 +157,16 @@ pub(crate) async fn outcomes(
         .unwrap_or_default();
     let limit = params.count("limit", OUTCOMES_MAX)?.unwrap_or(PAGE);
     let (completeness, (search, page)) = app
-        .ask(sender.account_id(), async |snapshot| {
+        .ask_within(sender.query_path(), async |snapshot| {
             let search = cursor.search(&snapshot.reading.shards);
             let key = &sender.key_fingerprint;
             let page = app.warehouse().sender_outcomes(key, &search.ranges, limit).await?;
             Ok((search, page))
         })
         .await?;
+    if page.has_receipts {
+        app.known_senders.learn(sender.key_fingerprint);
+    }
     let mut lines = Vec::new();
     for one in page.occurrences {
         cursor.pass(one.position);

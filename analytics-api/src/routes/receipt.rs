@@ -12,11 +12,13 @@ use http::{HeaderMap, Uri};
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
-use warehouse::{ReceiptFacts, ReceiptRejection, ReceiptsOf, StoredReceipt, StreamPosition};
+use warehouse::{PayloadCursor, ReceiptFacts, ReceiptRejection, ReceiptsOf, StoredReceipt, StreamPosition};
 
 use crate::answers::{Refusals, Signer};
+use crate::cursor::ListCursor;
 use crate::format::reply::{Complete, Reply};
-use crate::parameters::{self, DOMAIN, Query};
+use crate::parameters::{self, DOMAIN, KEY, PAYLOAD_CURSOR, Query};
+use crate::selection::key_fingerprint;
 use crate::sender::Caller;
 use crate::state::AnalyticsState;
 use crate::waiting::PREFERENCE_APPLIED;
@@ -24,13 +26,13 @@ use web::params::{InvalidQuery, parse_uuid};
 use web::{Failure, rfc3339_ms};
 
 pub(crate) const PATH: &str = "/api/v1/receipts/{receiptId}";
-pub(crate) const PARAMETERS: &[Query] = &[DOMAIN];
+pub(crate) const PARAMETERS: &[Query] = &[DOMAIN, KEY, PAYLOAD_CURSOR];
 
 /// The status of a receipt that isn't in the tables.
 const UNKNOWN: &str = "unknown";
 
-/// The answer. The single members are those of the first payload, or of the first refusal if none
-/// was valid.
+/// The answer. The single members are those of the page's first payload, or of the first refusal if
+/// no payload is valid; counts and `conflict` are over all payloads.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ReceiptStatus {
@@ -45,7 +47,8 @@ pub(crate) struct ReceiptStatus {
     #[schema(nullable = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     detail: Option<String>,
-    /// Valid occurrences in the log: the first of each payload and its duplicates.
+    /// Valid occurrences in the log: the first of each payload and its duplicates. For a sender only
+    /// those that a signature of the request or batch binds to its key.
     occurrences: u64,
     duplicates: u64,
     /// Whether two different payloads carry this id.
@@ -56,7 +59,11 @@ pub(crate) struct ReceiptStatus {
     timestamp: Option<String>,
     #[schema(format = DateTime, required = true)]
     received_at: Option<String>,
+    /// At most 100 payloads: proven ones first, each in order of arrival.
     receipts: Vec<Payload>,
+    /// Begin of the next page of `receipts`; null if this is the last one.
+    #[schema(required = true)]
+    next_cursor: Option<String>,
     rejections: Vec<Rejection>,
 }
 
@@ -129,33 +136,35 @@ impl From<ReceiptRejection> for Rejection {
 
 impl ReceiptStatus {
     fn new(receipt_id: Uuid, facts: ReceiptFacts) -> Self {
-        let conflict = facts.conflict();
+        let (totals, next_cursor) = (facts.totals, facts.next.map(|next| next.to_text()));
+        let is_verified = totals.payloads > 0;
         let receipts: Vec<Payload> = facts.stored.into_iter().map(Payload::from).collect();
         let rejections: Vec<Rejection> = facts.rejected.into_iter().map(Rejection::from).collect();
         let first = receipts.first();
         // One valid occurrence decides: a tampered copy sent by someone else takes nothing from it.
         // A replayed refusal is none: the receipt is on its way again.
         let standing = || rejections.iter().find(|rejection| rejection.replayed_at.is_none());
-        let refusal = if first.is_none() { standing() } else { None };
-        let status = match (first, refusal) {
-            (Some(_), _) => "verified",
-            (None, Some(_)) => "rejected",
-            (None, None) => UNKNOWN,
+        let refusal = if is_verified { None } else { standing() };
+        let status = match refusal {
+            _ if is_verified => "verified",
+            Some(_) => "rejected",
+            None => UNKNOWN,
         };
         Self {
             receipt_id: receipt_id.to_string(),
             status,
             reason: refusal.map(|r| r.reason.clone()),
             detail: refusal.map(|r| r.detail.clone()),
-            occurrences: receipts.iter().map(|p| p.occurrences).sum(),
-            duplicates: receipts.iter().map(|p| p.occurrences.saturating_sub(1)).sum(),
-            conflict,
+            occurrences: totals.occurrences,
+            duplicates: totals.duplicates,
+            conflict: totals.conflict(),
             payload_hash: first.map(|p| p.payload_hash.clone()),
             timestamp: first.map(|p| p.timestamp.clone()),
             received_at: first
                 .map(|p| p.received_at.clone())
                 .or_else(|| refusal.map(|r| r.received_at.clone())),
             receipts,
+            next_cursor,
             rejections,
         }
     }
@@ -167,7 +176,7 @@ impl ReceiptStatus {
 /// `completeThrough` passes the moment of its acknowledgement, a receipt may still be on its way.
 /// `Prefer: wait=N` (RFC 7240) waits up to N seconds, 30 at most, until more is known. A sender who
 /// signs the request with the key of its receipts sees those of the key, whatever publisher they
-/// name.
+/// name. Where many payloads carry the ID, proven ones come first.
 #[utoipa::path(
     get, path = PATH, tag = "receipts", security(("apiKey" = []), ("messageSignature" = [])),
     params(
@@ -183,25 +192,36 @@ pub(crate) async fn receipt(
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<Response, Failure> {
-    let mut wait = app.waiting.begin(caller.account_id(), &headers);
+    let mut wait = app.waiting.begin(&caller.waiting_path(), &headers);
     let reply = Reply::json(headers)?;
     let params = parameters::read(&uri, PARAMETERS)?;
     let receipt_id = parse_uuid("receiptId", &receipt_id)?;
+    let after = PayloadCursor::read(&params)?;
     let of = match &caller {
-        Caller::Publisher(access) => ReceiptsOf::Publisher(access.scope(&params)?),
-        Caller::Sender(_) if params.get("domain").is_some() => {
-            return Err(InvalidQuery::new("domain", "is for API keys; a signature selects the key's receipts").into());
+        Caller::Publisher(access) => ReceiptsOf::Publisher(access.scope(&params)?, key_fingerprint(&params)?),
+        Caller::Sender(sender) => {
+            let narrowed = ["domain", "keyFingerprint"]
+                .into_iter()
+                .find(|name| params.get(name).is_some());
+            if let Some(name) = narrowed {
+                return Err(InvalidQuery::new(name, "is for API keys; a signature selects the key's receipts").into());
+            }
+            ReceiptsOf::Key(sender.key_fingerprint)
         }
-        Caller::Sender(sender) => ReceiptsOf::Key(sender.key_fingerprint),
     };
     let (status, completeness) = loop {
         let (completeness, (before, facts)) = app
-            .ask(caller.account_id(), async |snapshot| {
+            .ask_within(&caller.query_path(), async |snapshot| {
                 let before = StreamPosition::new(&snapshot.reading.shards);
-                Ok((before, app.warehouse().receipt(&of, receipt_id).await?))
+                Ok((before, app.warehouse().receipt(&of, receipt_id, after.as_ref()).await?))
             })
             .await?;
         let status = ReceiptStatus::new(receipt_id, facts);
+        if let Caller::Sender(sender) = &caller
+            && status.status != UNKNOWN
+        {
+            app.known_senders.learn(sender.key_fingerprint);
+        }
         if status.status == UNKNOWN
             && let Some(wait) = &mut wait
             && wait.for_progress(&app.watermark, &before).await

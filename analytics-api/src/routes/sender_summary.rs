@@ -96,10 +96,13 @@ pub(crate) async fn sender_summary(
     // Whole days, so that the answer's tag changes once a day if nothing else does.
     let from_ms = (now_ms().div_euclid(DAY_MS) - DAYS) * DAY_MS;
     let (completeness, reasons) = app
-        .ask(sender.account_id(), async |_| {
+        .ask_within(sender.query_path(), async |_| {
             app.warehouse().sender_reasons(&sender.key_fingerprint, from_ms).await
         })
         .await?;
+    if !reasons.is_empty() {
+        app.known_senders.learn(sender.key_fingerprint);
+    }
     let summary = SenderSummary {
         from: rfc3339_ms(from_ms),
         rejected: reasons.iter().map(|reason| reason.receipts).sum(),

@@ -1,5 +1,11 @@
 //! Permissions: callers, what they see, and how often.
 
+use std::sync::Arc;
+
+use accounts::{Accounts, AccountsConfig, NewKey, Scope};
+use analytics_api::{AnalyticsConfig, Deps};
+use service::rate_limit::InProcessLimiter;
+
 use crate::rows::{RIVAL, client, entry, known, receipt};
 use crate::stack::{LIMITER_MS, Stack};
 
@@ -63,6 +69,61 @@ pub(crate) async fn keys(stack: &Stack) {
             }
         }
     }
+}
+
+/// Whoever tries keys is slowed down by address, and nobody else.
+pub(crate) async fn wrong_keys(stack: &Stack) {
+    const PATH: &str = "/api/v1/analytics/dashboard";
+    let elsewhere = tempfile::tempdir().unwrap();
+    let store = Accounts::open(&AccountsConfig::default(), elsewhere.path())
+        .await
+        .unwrap();
+    let domain: accounts::Domain = "elsewhere.example".parse().unwrap();
+    let new = NewKey {
+        account_id: store.account_of(&domain).await.unwrap(),
+        domains: vec![domain],
+        tier: None,
+        is_limited: false,
+        name: "test".to_owned(),
+        scopes: vec![Scope::Read],
+        expires_at_ms: jiff::Timestamp::now().as_millisecond() + 60_000,
+    };
+    let unknown = store.create_publisher_key(new).await.unwrap().issued.api_key;
+    store.close().await;
+    let config = AnalyticsConfig {
+        trusted_proxies: vec!["127.0.0.1".parse().unwrap()],
+        ..AnalyticsConfig::default()
+    };
+    let change = |deps: &mut Deps| {
+        deps.limiter = Arc::new(InProcessLimiter::with_clock(100, || LIMITER_MS));
+        deps.quotas.address_wrong_keys_per_minute = 3;
+    };
+    let server = stack.server_with(config, change).await;
+    let get = async |key: &str, address: &str| server.get(PATH, key, &[("x-forwarded-for", address)]).await;
+    let status = async |key: &str, address: &str| get(key, address).await.status;
+    let (right, revoked) = (&stack.keys.publisher, &stack.keys.revoked);
+    // Neither a right key, nor a revoked one, nor a typo is counted.
+    for _ in 0..5 {
+        assert_eq!(status(right, "192.0.2.1").await, 200);
+        assert_eq!(status(revoked, "192.0.2.1").await, 401);
+        assert_eq!(status("rcpt_nonsense", "192.0.2.1").await, 401);
+    }
+    for _ in 0..3 {
+        assert_eq!(status(&unknown, "192.0.2.1").await, 401);
+    }
+    for _ in 0..2 {
+        let refused = get(&unknown, "192.0.2.1").await;
+        assert_eq!((refused.status, refused.header("retry-after")), (429, "30"));
+        assert!(
+            refused.json()["detail"]
+                .as_str()
+                .unwrap()
+                .contains("3 unknown API keys")
+        );
+    }
+    assert_eq!(status(right, "192.0.2.1").await, 200);
+    assert_eq!(status(&unknown, "192.0.2.2").await, 401);
+    server.stop().await;
 }
 
 pub(crate) async fn domains(stack: &Stack) {

@@ -18,6 +18,9 @@ pub(crate) const BULK_RECEIPTS: u32 = 2_500;
 /// Publisher whose receipts have signers of every kind.
 pub(crate) const SIGNED: &str = "signed.example";
 
+/// Publisher with many payloads under one ID.
+pub(crate) const CROWDED: &str = "crowded.example";
+
 pub(crate) const OPERATOR: &str = "ai.example";
 pub(crate) const FOREIGN_OPERATOR: &str = "xn--knstlich-65a.example";
 /// Operator of the key at the time of duplicates, which changes nothing.
@@ -262,7 +265,7 @@ fn push_bulk(rows: &mut Rows) {
 }
 
 /// Row with the members that all receipts here have in common.
-fn row(client_id: Uuid, entry_id: Uuid) -> AcceptedRow<'static> {
+pub(crate) fn row(client_id: Uuid, entry_id: Uuid) -> AcceptedRow<'static> {
     AcceptedRow {
         publisher: NEWS,
         timestamp_ms: 0,

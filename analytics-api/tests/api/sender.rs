@@ -1,7 +1,7 @@
 //! Outcomes that senders see of their receipts, by a signature of their key.
 
-use std::sync::LazyLock;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use analytics_api::AnalyticsConfig;
@@ -15,6 +15,7 @@ use usage::Usage;
 use uuid::Uuid;
 use warehouse::Warehouse;
 
+use crate::progress::FakeProgress;
 use crate::rows::{RECEIVED_MS, id, payload_hash, receipt};
 use crate::stack::{Answer, Server, Stack};
 
@@ -40,8 +41,20 @@ fn position(partition: u128, offset: u128) -> u128 {
     1 << 96 | partition << 64 | offset << 16
 }
 
-/// A receipt of the key's.
+/// A receipt that the key sent.
 async fn insert_accepted(warehouse: &Warehouse, receipt_id: Uuid, payload: u8, position: u128) {
+    insert_delivered(warehouse, &KEY, receipt_id, payload, position, "c2ln").await;
+}
+
+/// A receipt of a key's; whoever delivers it to the webhook sends no signature of the request.
+async fn insert_delivered(
+    warehouse: &Warehouse,
+    key: &SigningKey,
+    receipt_id: Uuid,
+    payload: u8,
+    position: u128,
+    request_signature: &str,
+) {
     let mut rows = Rows::default();
     rows.push_accepted(&AcceptedRow {
         publisher: PUBLISHER,
@@ -50,11 +63,12 @@ async fn insert_accepted(warehouse: &Warehouse, receipt_id: Uuid, payload: u8, p
         payload_hash: &payload_hash(receipt_id, payload),
         position,
         received_at_ms: RECEIVED_MS,
-        key_fingerprint: &fingerprint(&KEY),
+        key_fingerprint: &fingerprint(key),
         purpose: "training",
         kind: "receipt",
         raw: b"{}",
         origin: "record",
+        request_signature,
         ..AcceptedRow::default()
     });
     let (accepted, _) = rows.batches().unwrap();
@@ -265,6 +279,45 @@ pub(crate) async fn outcomes(stack: &Stack) {
     }
 }
 
+/// Whoever has a receipt can deliver it to the webhook: that is no outcome of its sender's.
+pub(crate) async fn deliveries_by_others(stack: &Stack) {
+    let key = SigningKey::generate(Algorithm::Ed25519).unwrap();
+    // The sender sends 46 once and 47 twice; others deliver both, before and after, and 48.
+    let offsets = [
+        (46, 0..2, 2..3, 3..10),
+        (47, 10..11, 11..13, 13..15),
+        (48, 15..17, 0..0, 0..0),
+    ];
+    for (number, before, own, after) in offsets {
+        let deliveries = before.chain(after).map(|offset| (offset, ""));
+        for (offset, signature) in deliveries.chain(own.map(|offset| (offset, "c2ln"))) {
+            let (warehouse, position) = (&stack.deps.warehouse, position(1, offset));
+            insert_delivered(warehouse, &key, receipt(number), 1, position, signature).await;
+        }
+    }
+    let progress = Arc::new(FakeProgress::default());
+    progress.next_offset.store(20, Ordering::SeqCst);
+    progress
+        .complete_ms
+        .store(stack.progress.complete_ms.load(Ordering::SeqCst), Ordering::SeqCst);
+    let server = stack
+        .server_with(AnalyticsConfig::default(), |deps| deps.progress = progress)
+        .await;
+    let mut all = lines(&get(&server, &key, OUTCOMES).await);
+    assert_eq!(all.pop().unwrap()["more"], json!(false));
+    assert_eq!(told(&all), [("duplicate".to_owned(), String::new(), 1, 12)]);
+    for (number, occurrences, duplicates) in [(46, 1, 0), (47, 2, 1), (48, 0, 0)] {
+        let path = format!("/api/v1/receipts/{}", receipt(number));
+        let status = get(&server, &key, &path).await.json();
+        assert_eq!(
+            (&status["status"], &status["occurrences"], &status["duplicates"]),
+            (&json!("verified"), &json!(occurrences), &json!(duplicates)),
+            "{number}"
+        );
+    }
+    server.stop().await;
+}
+
 /// Behind `outcomes`, which inserts the rows.
 pub(crate) async fn receipts(stack: &Stack) {
     insert_own(stack).await;
@@ -423,6 +476,7 @@ pub(crate) async fn signatures(stack: &Stack) {
 }
 
 pub(crate) async fn quotas_by_key(stack: &Stack) {
+    insert_own(stack).await;
     let config = AnalyticsConfig {
         sender_requests_per_minute: 2,
         ..AnalyticsConfig::default()
@@ -430,12 +484,95 @@ pub(crate) async fn quotas_by_key(stack: &Stack) {
     let server = stack.server_with(config, |_| {}).await;
     let mut statuses = Vec::new();
     // A minute may end in between, once.
-    for _ in 0..5 {
+    for _ in 0..8 {
         statuses.push(get(&server, &KEY, OUTCOMES).await.status);
     }
     assert_eq!((statuses[0], statuses.contains(&429)), (200, true), "{statuses:?}");
     assert_eq!(get(&server, &OTHER_KEY, OUTCOMES).await.status, 200);
     server.stop().await;
+}
+
+/// Keys cost nothing: those that have sent nothing share their address's quota, which is charged
+/// before a signature is verified.
+pub(crate) async fn quotas_by_address(stack: &Stack) {
+    insert_own(stack).await;
+    let config = AnalyticsConfig {
+        sender_requests_per_minute: 3,
+        sender_address_requests_per_minute: 5,
+        trusted_proxies: vec!["127.0.0.1".parse().unwrap()],
+        ..AnalyticsConfig::default()
+    };
+    let server = stack.server_with(config, |_| {}).await;
+    let get_from = async |address: &str, key: &SigningKey, is_right: bool| {
+        let mut fields = Signed::new(key, &server, OUTCOMES).fields();
+        if !is_right {
+            fields[2].1 = "sig1=:AAAA:".to_owned();
+        }
+        fields.push(("x-forwarded-for", address.to_owned()));
+        send(&server, OUTCOMES, &fields).await
+    };
+    let refused = async |address: &str, key: &SigningKey, is_right: bool, count: &str| {
+        // A minute may end in between, once.
+        for _ in 0..12 {
+            let answer = get_from(address, key, is_right).await;
+            if answer.status == 429 {
+                let detail = answer.json()["detail"].as_str().unwrap().to_owned();
+                assert!(detail.contains(count), "{detail}");
+                assert!(!answer.header("retry-after").is_empty());
+                return true;
+            }
+            assert_eq!(answer.status, if is_right { 200 } else { 401 });
+        }
+        false
+    };
+    let fresh = || SigningKey::generate(Algorithm::Ed25519).unwrap();
+    // The answer shows receipts of the key, so it is known from then on.
+    assert_eq!(get_from("192.0.2.9", &KEY, true).await.status, 200);
+    let mut is_refused = false;
+    for _ in 0..8 {
+        is_refused |= get_from("192.0.2.1", &fresh(), true).await.status == 429;
+    }
+    assert!(is_refused, "fresh keys have no quotas of their own");
+    assert!(refused("192.0.2.1", &fresh(), false, "all unknown keys").await);
+    // Neither another address nor a known key has the quota of strangers.
+    assert_eq!(get_from("192.0.2.2", &fresh(), true).await.status, 200);
+    assert_eq!(get_from("192.0.2.1", &KEY, true).await.status, 200);
+    // The key of a known sender doesn't open the address's quota to wrong signatures.
+    assert!(refused("192.0.2.3", &KEY, false, "all known keys").await);
+    server.stop().await;
+}
+
+/// A signature for another service is worth nothing here, whatever the request's Host.
+pub(crate) async fn authorities(stack: &Stack) {
+    let at = async |server: &Server, authority: &str| {
+        let mut fields = Signed {
+            uri: format!("http://{authority}{OUTCOMES}"),
+            ..Signed::new(&KEY, server, OUTCOMES)
+        }
+        .fields();
+        fields.push(("host", authority.to_owned()));
+        send(server, OUTCOMES, &fields).await
+    };
+    let port = stack.server.address.port();
+    for (authority, status) in [
+        (format!("127.0.0.1:{port}"), 200),
+        (format!("localhost:{port}"), 200),
+        ("localhost:9999".to_owned(), 200),
+        ("evil.example".to_owned(), 401),
+        ("127.0.0.1.evil.example".to_owned(), 401),
+        (format!("10.0.0.1:{port}"), 401),
+    ] {
+        let answer = at(&stack.server, &authority).await;
+        assert_eq!(answer.status, status, "{authority}: {}", answer.text());
+        if status == 401 {
+            let body = answer.json();
+            assert_eq!(body["code"], "invalid_message_signature");
+            assert!(
+                body["detail"].as_str().unwrap().contains("analytics.public_url"),
+                "{body}"
+            );
+        }
+    }
 }
 
 pub(crate) async fn waiting(stack: &Stack) {

@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use warehouse::{EmbeddedEngine, WarehouseConfig};
 
 use crate::progress::FakeProgress;
-use crate::rows::{self, BLOG, BULK, NEWS, RIVAL, SIGNED};
+use crate::rows::{self, BLOG, BULK, CROWDED, NEWS, RIVAL, SIGNED};
 
 /// The watermark at the start: 2026-03-30T20:00:00.250Z.
 const COMPLETE_MS: i64 = 1_774_900_800_250;
@@ -38,6 +38,7 @@ pub(crate) struct Keys {
     pub(crate) rival: String,
     pub(crate) bulk: String,
     pub(crate) signed: String,
+    pub(crate) crowded: String,
     pub(crate) write_only: String,
     pub(crate) free: String,
     pub(crate) expired: String,
@@ -251,12 +252,14 @@ async fn open_accounts(dir: &Path) -> (Accounts, Keys) {
     let rival = key(&[RIVAL], Tier::Pro, Scope::Read, later).await.api_key;
     let bulk = key(&[BULK], Tier::Enterprise, Scope::Read, later).await.api_key;
     let signed = key(&[SIGNED], Tier::Enterprise, Scope::Read, later).await.api_key;
+    let crowded = key(&[CROWDED], Tier::Enterprise, Scope::Read, later).await.api_key;
     let free = key(&["free.example"], Tier::Free, Scope::Read, later).await.api_key;
     let keys = Keys {
         publisher,
         rival,
         bulk,
         signed,
+        crowded,
         write_only,
         free,
         expired,

@@ -2,12 +2,16 @@
 
 use std::collections::BTreeSet;
 
+use blocks::{AcceptedRow, Rows};
+use jiff::Timestamp;
+use receipt::{Algorithm, Evidence, Limits, PublicKey, SigningKey, sign_receipt};
 use serde_json::{Value, json};
+use usage::Usage;
 
 use crate::numbers::purposes;
 use crate::rows::{
-    FOREIGN_OPERATOR, Known, LATER_OPERATOR, OPERATOR, client, entry, key_text, ms, receipt, receipts_by_trust, signed,
-    sums, totals_by_trust,
+    CROWDED, FOREIGN_OPERATOR, Known, LATER_OPERATOR, OPERATOR, client, entry, key_text, ms, receipt,
+    receipts_by_trust, row, signed, sums, totals_by_trust,
 };
 use crate::stack::Stack;
 
@@ -266,14 +270,12 @@ pub(crate) async fn bad_values(stack: &Stack) {
     }
     // Neither refusals nor single receipts are selected by trust.
     for path in [
-        "/api/v1/analytics/refusals".to_owned(),
-        format!("/api/v1/receipts/{}", receipt(30)),
+        "/api/v1/analytics/refusals?trust=all".to_owned(),
+        format!("/api/v1/analytics/refusals?keyFingerprint={}", key_text(8)),
+        format!("/api/v1/receipts/{}?trust=all", receipt(30)),
     ] {
-        for query in ["trust=all".to_owned(), format!("keyFingerprint={}", key_text(8))] {
-            let path = format!("{path}?{query}");
-            let answer = stack.server.get(&path, &stack.keys.signed, &[]).await;
-            assert_eq!(answer.status, 400, "{path}: {}", answer.text());
-        }
+        let answer = stack.server.get(&path, &stack.keys.signed, &[]).await;
+        assert_eq!(answer.status, 400, "{path}: {}", answer.text());
     }
 }
 
@@ -491,4 +493,106 @@ pub(crate) async fn rows(stack: &Stack) {
     assert!(lines[1].contains(&signer), "{text}");
     let text = csv(stack, "/api/v1/analytics/receipts?trust=proven").await;
     assert_eq!(text.matches(",proven,").count(), 3, "{text}");
+}
+
+/// A stranger who sends payloads under an ID before its true receipt arrives hides nothing.
+pub(crate) async fn strangers_payloads_hide_no_proven_one(stack: &Stack) {
+    const STRANGERS: u16 = 120;
+    let keys = [(); 2].map(|()| SigningKey::generate(Algorithm::Ed25519).unwrap());
+    let fingerprints: Vec<[u8; 32]> = keys
+        .iter()
+        .map(|key| *PublicKey::from_pem(key.public_key_pem()).unwrap().fingerprint())
+        .collect();
+    let receipt_id = receipt(70);
+    let (mut rows, mut hashes) = (Rows::default(), Vec::new());
+    for number in 0..=STRANGERS {
+        let is_true = number == STRANGERS;
+        let key = usize::from(is_true);
+        let document = json!({
+            "version": "1.0.0", "receiptId": receipt_id, "timestamp": format!("{:.3}", Timestamp::now()),
+            "content": {
+                "entryId": entry(1), "url": format!("https://{CROWDED}/{number}"),
+                "contentHash": format!("sha256:{}", "ab".repeat(32)), "publisher": CROWDED
+            },
+            "client": {
+                "id": client(1), "name": "Model", "version": "1.0", "organization": "Lab",
+                "publicKey": keys[key].public_key_pem()
+            },
+            "usage": {"purpose": "training", "context": "test"}
+        });
+        let raw = sign_receipt(document.to_string().as_bytes(), &keys[key], &Limits::default()).unwrap();
+        let hash = Evidence::read(&raw).unwrap().payload_hash();
+        rows.push_accepted(&AcceptedRow {
+            publisher: CROWDED,
+            timestamp_ms: ms("2026-03-20T10:00:00Z") + i64::from(number),
+            receipt_id,
+            payload_hash: &hash,
+            position: (7_u128 << 96) | u128::from(number) << 16,
+            key_fingerprint: &fingerprints[key],
+            operator: if is_true { OPERATOR } else { "" },
+            raw: &raw,
+            ..row(client(1), entry(1))
+        });
+        hashes.push(format!("sha256:{}", hex::encode(hash)));
+    }
+    let (accepted, _) = rows.batches().unwrap();
+    let warehouse = &stack.deps.warehouse;
+    Usage::new(warehouse.clone())
+        .insert_counted(&[accepted.clone()])
+        .await
+        .unwrap();
+    warehouse.insert_evidence(&[accepted]).await.unwrap();
+    let truth = hashes.pop().unwrap();
+    let expected: Vec<&str> = std::iter::once(&truth).chain(&hashes).map(String::as_str).collect();
+
+    let path = format!("/api/v1/receipts/{receipt_id}");
+    let ok = async |path: &str| {
+        let answer = stack.server.get(path, &stack.keys.crowded, &[]).await;
+        assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+        answer.json()
+    };
+    for (path, list, page_max) in [
+        (path.clone(), "receipts", 100),
+        (format!("{path}/evidence"), "evidence", 10),
+    ] {
+        let (mut found, mut next) = (Vec::new(), path.clone());
+        loop {
+            let page = ok(&next).await;
+            let payloads = items(&page, list);
+            assert!(payloads.len() <= page_max, "{list}");
+            found.extend(
+                payloads
+                    .iter()
+                    .map(|one| one["payloadHash"].as_str().unwrap().to_owned()),
+            );
+            if list == "receipts" {
+                // Of all payloads, whatever the page.
+                let counts = ["occurrences", "duplicates", "conflict", "status"].map(|name| &page[name]);
+                assert_eq!(counts, [&json!(121), &json!(0), &json!(true), &json!("verified")]);
+            }
+            let Some(cursor) = page["nextCursor"].as_str() else {
+                break;
+            };
+            next = format!("{path}?cursor={cursor}");
+        }
+        assert_eq!(found, expected, "{list}");
+        // Only one key's.
+        for (key, count) in [(&fingerprints[1], 1), (&fingerprints[0], page_max)] {
+            let page = ok(&format!("{path}?keyFingerprint={}", hex::encode(key))).await;
+            assert_eq!(items(&page, list).len(), count, "{list}");
+            assert_eq!(page["nextCursor"].is_null(), count == 1);
+        }
+        for query in ["cursor=nonsense", "keyFingerprint=zz"] {
+            let answer = stack
+                .server
+                .get(&format!("{path}?{query}"), &stack.keys.crowded, &[])
+                .await;
+            assert_eq!(answer.status, 400, "{query}");
+        }
+    }
+    let first = ok(&path).await;
+    assert_eq!(
+        (&first["payloadHash"], &first["receipts"][0]["operator"]),
+        (&json!(truth), &json!(OPERATOR))
+    );
 }

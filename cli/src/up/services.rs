@@ -204,7 +204,8 @@ impl Services {
                 Ok(())
             }),
             None => {
-                let (router, work) = analytics_api::start(analytics_config, analytics_deps, &neighbours_stop);
+                let local = gateway_port.local_addr().map_err(CommandFailure::unavailable)?;
+                let (router, work) = analytics_api::start(analytics_config, analytics_deps, local, &neighbours_stop);
                 neighbours.push((&analytics_api::PREFIXES, router));
                 Running::start_until(
                     neighbours_stop.clone(),

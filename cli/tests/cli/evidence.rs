@@ -42,6 +42,9 @@ for (const one of answer.evidence) {
 console.log(answer.evidence.length);
 "#;
 
+/// Takes receipts without a signature of the request.
+const WEBHOOK: &str = "/api/service/receipt";
+
 /// An unsigned receipt with members that the service doesn't know.
 fn unsigned(public: &str) -> (String, String) {
     let plain = receipt(public);
@@ -89,7 +92,8 @@ fn post(url: &str, path: &str, signature: Option<&str>, body: &str) {
     stream.write_all(body.as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
-    assert!(answer.starts_with("HTTP/1.1 202"), "{answer}");
+    let status = if path == WEBHOOK { "200" } else { "202" };
+    assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{answer}");
 }
 
 fn node(answer: &Value) -> (bool, String) {
@@ -147,8 +151,7 @@ fn receipts_are_verified_again_from_the_answer_alone() {
     }
 
     let analytics = up.url("analytics");
-    let mut answers = Vec::new();
-    for (id, body, in_batch) in &sent {
+    let stored = |id: &str| {
         let path = format!("/api/v1/receipts/{id}/evidence");
         let mut found = (0, Value::Null);
         until("evidence", || {
@@ -157,6 +160,11 @@ fn receipts_are_verified_again_from_the_answer_alone() {
         });
         let (status, answer) = found;
         assert_eq!((status, &answer["receiptId"]), (200, &json!(id)), "{answer}");
+        answer
+    };
+    let mut answers = Vec::new();
+    for (id, body, in_batch) in &sent {
+        let answer = stored(id);
         let evidence = &answer["evidence"][0];
         assert_eq!(answer["evidence"].as_array().unwrap().len(), 1);
         let received = STANDARD.decode(evidence["receivedBytes"].as_str().unwrap()).unwrap();
@@ -175,6 +183,27 @@ fn receipts_are_verified_again_from_the_answer_alone() {
     // Receipts of one batch have the batch's signature.
     assert_eq!(answers[1]["evidence"][0]["batch"], answers[2]["evidence"][0]["batch"]);
     assert_ne!(answers[1]["evidence"][0]["batch"], answers[5]["evidence"][0]["batch"]);
+
+    // Whoever has the bytes can deliver copies: padded, and without the batch.
+    for answer in &answers {
+        let received = STANDARD
+            .decode(answer["evidence"][0]["receivedBytes"].as_str().unwrap())
+            .unwrap();
+        let copy = format!("{}{}", " ".repeat(60_000), String::from_utf8(received).unwrap());
+        post(&gateway, WEBHOOK, None, &copy);
+    }
+    // Evidence is stored in the log's order: that of the copies before this one's.
+    let (key, public) = key(dir.path(), "Ed25519");
+    let (last, document) = unsigned(&public);
+    post(&gateway, WEBHOOK, None, &signed(&key, &document));
+    stored(&last);
+    for ((id, ..), answer) in sent.iter().zip(&answers) {
+        assert_eq!(
+            stored(id)["evidence"],
+            answer["evidence"],
+            "the first arrival's, as a whole"
+        );
+    }
 
     let files: String = answers.iter().map(|answer| format!("{answer}\n")).collect();
     let verdicts = receipts(&["verify"], files.as_bytes()).expect(0).lines();

@@ -63,6 +63,14 @@ impl Accounts {
         result
     }
 
+    /// Whether `bearer` is cached as the text of a key: it has been right before, and may have been
+    /// revoked or expired since. Nothing is read.
+    #[must_use]
+    pub fn was_right(&self, bearer: &str) -> bool {
+        let cached = ApiKey::parse(bearer).and_then(|key| Some((self.cache.get(key.id())?, key.secret_hash())));
+        cached.is_some_and(|(cached, hash)| cached.hash.matches(&hash))
+    }
+
     async fn find_principal(&self, bearer: &str) -> Result<Principal, AuthError> {
         let key = ApiKey::parse(bearer).ok_or(AuthError::Malformed)?;
         let now_ms = self.now_ms();
@@ -81,9 +89,7 @@ impl Accounts {
             None => {
                 let read = self.timed("authenticate", self.read_key(&key, hash, now_ms)).await?;
                 let read = Arc::new(read.ok_or(AuthError::Unknown)?);
-                if self.cache_ms_max > 0 {
-                    self.cache.insert(key.id().to_owned(), Arc::clone(&read));
-                }
+                self.cache.insert(key.id().to_owned(), Arc::clone(&read));
                 read
             }
         };

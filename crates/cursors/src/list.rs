@@ -64,6 +64,33 @@ impl RejectionPosition {
     }
 }
 
+/// A payload's position in the list of the payloads of a receipt's ID, proven ones first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PayloadPosition {
+    /// Whether the payload is unproven.
+    pub is_unproven: bool,
+    /// The payload's first position in the log `receipts`.
+    pub first_position: u128,
+}
+
+impl PayloadPosition {
+    /// Formats the position.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        json::to_text(&(self.is_unproven, self.first_position.to_string()))
+    }
+
+    /// Parses a position; `None` for any text that isn't one.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (is_unproven, position): (bool, String) = json::parse(text, LIST_CURSOR_BYTES_MAX)?;
+        Some(Self {
+            is_unproven,
+            first_position: position.parse().ok()?,
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -86,6 +113,12 @@ mod tests {
         };
         assert_eq!(RejectionPosition::parse(&rejection.to_text()), Some(rejection));
         assert_eq!(ReceiptListPosition::parse(&rejection.to_text()), None);
+        let payload = PayloadPosition {
+            is_unproven: true,
+            first_position: u128::MAX,
+        };
+        assert_eq!(PayloadPosition::parse(&payload.to_text()), Some(payload));
+        assert_eq!(PayloadPosition::parse(&rejection.to_text()), None);
     }
 
     #[test]
@@ -100,9 +133,11 @@ mod tests {
             json::to_text(&json!([1, id, "00"])),
             json::to_text(&json!([1, "-1"])),
             json::to_text(&json!([1, 1])),
+            json::to_text(&json!([true, "-1"])),
         ] {
             assert_eq!(ReceiptListPosition::parse(&text), None, "{text}");
             assert_eq!(RejectionPosition::parse(&text), None, "{text}");
+            assert_eq!(PayloadPosition::parse(&text), None, "{text}");
         }
     }
 

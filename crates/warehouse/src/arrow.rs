@@ -29,7 +29,9 @@ pub(crate) const TIME: &str = "DateTime64(3, 'UTC')";
 const TEXT: &str = "String";
 const HASH: &str = "FixedString(32)";
 const STAMP: &str = "Tuple(DateTime64(3, 'UTC'), String, Bool)";
-const BATCH: &str = "Tuple(FixedString(32), String)";
+const ARRIVAL: &str = "Tuple(DateTime64(3, 'UTC'), UInt128, String, FixedString(32), String)";
+const POSITIONS: &str = "Array(UInt128)";
+const UNSIGNED_POSITIONS: &str = "unsigned_positions";
 
 /// Table with one row per valid occurrence of a receipt.
 pub(crate) static RECEIPTS: ArrowTable = ArrowTable {
@@ -40,7 +42,8 @@ pub(crate) static RECEIPTS: ArrowTable = ArrowTable {
         ("entry_id", "UUID"),
         ("receipt_id", "UUID"),
         ("payload_hash", HASH),
-        ("positions", "Array(UInt128)"),
+        ("positions", POSITIONS),
+        (UNSIGNED_POSITIONS, POSITIONS),
         ("received_at", TIME),
         ("url", TEXT),
         ("content_hash", HASH),
@@ -70,9 +73,7 @@ pub(crate) static EVIDENCE: ArrowTable = ArrowTable {
         ("timestamp", TIME),
         ("receipt_id", "UUID"),
         ("payload_hash", HASH),
-        ("received_at", TIME),
-        ("raw", TEXT),
-        ("batch", BATCH),
+        ("arrival", ARRIVAL),
     ],
 };
 
@@ -155,13 +156,19 @@ impl ArrowTable {
         for (name, kind) in self.columns {
             let source = |name: &str| verdicts.column_by_name(name).ok_or(BROKEN);
             let column = match *kind {
-                "Array(UInt128)" => singletons(source("position")?),
+                POSITIONS if *name == UNSIGNED_POSITIONS => {
+                    unsigned_positions(source("position")?, source("kind")?, source("request_signature")?)?
+                }
+                POSITIONS => singletons(source("position")?),
                 STAMP => tuples(vec![
                     Arc::clone(source("received_at")?),
                     Arc::clone(source("operator")?),
                     Arc::clone(source("publisher_verified")?),
                 ])?,
-                BATCH => tuples(vec![
+                ARRIVAL => tuples(vec![
+                    Arc::clone(source("received_at")?),
+                    Arc::clone(source("position")?),
+                    Arc::clone(source("raw")?),
                     Arc::clone(source("batch_hash")?),
                     Arc::clone(source("batch_signature")?),
                 ])?,
@@ -183,6 +190,28 @@ fn singletons(values: &ArrayRef) -> ArrayRef {
     let item = Arc::new(Field::new("item", values.data_type().clone(), false));
     let offsets = OffsetBuffer::from_lengths(std::iter::repeat_n(1, values.len()));
     Arc::new(ListArray::new(item, offsets, Arc::clone(values), None))
+}
+
+/// A list a row: of its position where nothing binds the row's receipt to its sender, neither a
+/// batch's signature nor one of the request, else empty.
+fn unsigned_positions(
+    positions: &ArrayRef,
+    kinds: &ArrayRef,
+    request_signatures: &ArrayRef,
+) -> Result<ArrayRef, WarehouseError> {
+    let texts = |array: &ArrayRef| array.as_any().downcast_ref::<StringArray>().cloned().ok_or(BROKEN);
+    let (kinds, signatures) = (texts(kinds)?, texts(request_signatures)?);
+    let positions: &FixedSizeBinaryArray = positions.as_any().downcast_ref().ok_or(BROKEN)?;
+    let (mut lengths, mut unsigned) = (Vec::with_capacity(kinds.len()), Vec::new());
+    for ((kind, signature), position) in kinds.iter().zip(&signatures).zip(positions) {
+        let is_unsigned = kind != Some("batch") && signature.is_none_or(str::is_empty);
+        lengths.push(usize::from(is_unsigned));
+        unsigned.extend_from_slice(position.filter(|_| is_unsigned).unwrap_or_default());
+    }
+    let unsigned = FixedSizeBinaryArray::try_new(16, unsigned.into(), None).map_err(|_| BROKEN)?;
+    let item = Arc::new(Field::new("item", unsigned.data_type().clone(), false));
+    let lists = ListArray::try_new(item, OffsetBuffer::from_lengths(lengths), Arc::new(unsigned), None);
+    Ok(Arc::new(lists.map_err(|_| BROKEN)?))
 }
 
 /// Copies values with nulls where a value is zero or empty, which means not known.

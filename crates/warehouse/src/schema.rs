@@ -164,7 +164,8 @@ ORDER BY version",
 /// sorting key is everything a retry repeats, and all else are aggregates, so that merges unite the
 /// positions of equal payloads and writing a block again changes nothing. Columns that say who used
 /// content are united by `min`: equal payloads have equal values, and a row that an erasure has
-/// blanked wins over a duplicate that comes later. `stamp` has an arrival, the operator whose key
+/// blanked wins over a duplicate that comes later. `unsigned_positions` has those of `positions` at
+/// which no signature of the request or batch binds the receipt to its sender. `stamp` has an arrival, the operator whose key
 /// it was then, and whether the publisher's domain was verified; the first arrival's stamp stays.
 pub(crate) static RECEIPTS: SchemaTable = SchemaTable {
     name: "receipts",
@@ -175,6 +176,7 @@ pub(crate) static RECEIPTS: SchemaTable = SchemaTable {
     receipt_id UUID CODEC(LZ4),
     payload_hash FixedString(32) CODEC(NONE),
     positions SimpleAggregateFunction(groupUniqArrayArray, Array(UInt128)) CODEC(ZSTD(1)),
+    unsigned_positions SimpleAggregateFunction(groupUniqArrayArray, Array(UInt128)) CODEC(ZSTD(1)),
     received_at SimpleAggregateFunction(min, DateTime64(3, 'UTC')) CODEC(Delta(8), ZSTD(1)),
     url SimpleAggregateFunction(any, String) CODEC(ZSTD(1)),
     content_hash SimpleAggregateFunction(any, FixedString(32)) CODEC(ZSTD(1)),
@@ -206,11 +208,10 @@ ORDER BY (publisher, toStartOfHour(timestamp), entry_id, receipt_id, payload_has
 };
 
 /// Exact bytes of accepted receipts, with signature and key, for everybody who verifies one again.
-/// `batch` has the hash of the canonical bytes and the signature of the batch, empty for single
-/// receipts.
-/// The key is that of a receipt in `receipts`. Of its occurrences, whose bytes may differ, one is
-/// kept. All other columns are united by `min`, so that what was erased doesn't come back with a
-/// duplicate.
+/// The key is that of a receipt in `receipts`. `arrival` has an occurrence as a whole: when it
+/// arrived, its position, its bytes, and hash and signature of its batch, empty for single receipts.
+/// The first arrival stays, whoever sends a copy with other bytes or without the batch. A row that
+/// an erasure has blanked arrived at 0, so it wins over all copies.
 pub(crate) static EVIDENCE: SchemaTable = SchemaTable {
     name: "evidence",
     columns: "
@@ -218,9 +219,8 @@ pub(crate) static EVIDENCE: SchemaTable = SchemaTable {
     timestamp DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)),
     receipt_id UUID CODEC(LZ4),
     payload_hash FixedString(32) CODEC(NONE),
-    received_at SimpleAggregateFunction(min, DateTime64(3, 'UTC')) CODEC(Delta(8), ZSTD(1)),
-    raw SimpleAggregateFunction(min, String) CODEC(ZSTD(3)),
-    batch SimpleAggregateFunction(min, Tuple(FixedString(32), String)) CODEC(ZSTD(3)),
+    arrival SimpleAggregateFunction(min, Tuple(DateTime64(3, 'UTC'), UInt128, String, FixedString(32), String))
+        CODEC(ZSTD(3)),
     INDEX receipt_id_bloom receipt_id TYPE bloom_filter(0.01) GRANULARITY 1",
     engine: "AggregatingMergeTree",
     keys: "

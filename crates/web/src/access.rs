@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
-use accounts::{Accounts, Principal, Scope};
+use accounts::{Accounts, AuthError, Principal, Scope};
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, header};
+use http_server::address::Network;
 use service::problem::{Kind, Problem};
 use service::rate_limit::{Quota, QuotasConfig, RateLimiter};
 
 use crate::Failure;
+use crate::allowance::address_key;
 
 /// Number of requests that the request counted for.
 pub const COST: HeaderName = HeaderName::from_static("x-ratelimit-cost");
@@ -22,8 +24,10 @@ pub struct Gatekeeper {
     pub accounts: Accounts,
     /// Counts the requests of each account: its keys share one quota.
     pub limiter: Arc<dyn RateLimiter>,
-    /// The quota of each tier.
+    /// The quota of each tier, and that of wrong keys of an address.
     pub quotas: QuotasConfig,
+    /// Proxies whose word on a client's address is taken.
+    pub proxies: Arc<[Network]>,
     /// Number of requests that a request counts for, at least 1: a function of its head.
     pub cost: fn(&Request) -> u32,
     /// The scope that a request with this method needs.
@@ -46,7 +50,7 @@ pub fn read_or_write(method: &Method) -> Scope {
 /// A request never costs more than the account may ask in a minute, or a day: at the beginning of
 /// the window it can be asked, and it is then all that can.
 pub async fn api_key(State(gatekeeper): State<Gatekeeper>, mut request: Request, next: Next) -> Response {
-    let principal = match gatekeeper.principal(request.headers()).await {
+    let principal = match gatekeeper.principal(request.headers(), request.extensions()).await {
         Ok(principal) => principal,
         Err(failure) => return failure.into_response(),
     };
@@ -78,9 +82,35 @@ fn affordable(cost: u32, quota: &Quota) -> u32 {
 }
 
 impl Gatekeeper {
-    async fn principal(&self, headers: &HeaderMap) -> Result<Principal, Failure> {
+    /// The caller. An address that has sent too many unknown keys this minute is refused before the
+    /// account store is queried, but for keys that have been right before.
+    async fn principal(&self, headers: &HeaderMap, extensions: &Extensions) -> Result<Principal, Failure> {
         let key = bearer(headers)?;
-        self.accounts.authenticate(key).await.map_err(Failure::from)
+        if self.accounts.was_right(key) {
+            return Ok(self.accounts.authenticate(key).await?);
+        }
+        let address = address_key(&self.proxies, headers, extensions);
+        let count = format!("{address} wrong keys");
+        let quota = Quota {
+            per_minute: self.quotas.address_wrong_keys_per_minute,
+            per_day: None,
+        };
+        // Without a charge: a right key costs the address nothing.
+        if self.limiter.take(&count, 0, &quota).await.remaining == 0
+            && let Some(mut problem) = self.limiter.take(&count, 1, &quota).await.problem(1)
+        {
+            let (wrong, wait_s) = (quota.per_minute, problem.retry_after_s.unwrap_or(1));
+            problem.detail = format!(
+                "this address has sent {wrong} unknown API keys this minute; try again in {wait_s} s. Keys that have \
+                 been used before are still accepted"
+            );
+            return Err(problem.into());
+        }
+        let found = self.accounts.authenticate(key).await;
+        if let Err(AuthError::Unknown) = found {
+            let _ = self.limiter.take(&count, 1, &quota).await;
+        }
+        Ok(found?)
     }
 }
 
@@ -128,7 +158,6 @@ pub fn bearer(headers: &HeaderMap) -> Result<&str, Failure> {
 
 impl From<accounts::AuthError> for Failure {
     fn from(error: accounts::AuthError) -> Self {
-        use accounts::AuthError;
         match error {
             AuthError::Unavailable(cause) => {
                 tracing::warn!(%cause, "API keys can't be checked");

@@ -3,9 +3,9 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 use axum::response::{IntoResponse, Response};
-use http::HeaderValue;
 use http::request::Parts;
-use http_server::address::{Network, address_key};
+use http::{Extensions, HeaderMap, HeaderValue};
+use http_server::address::{self, Network};
 use http_server::forwarded::{forwarded_for, is_trusted};
 use service::rate_limit::{ADDRESS, Decision, Quota, RateLimiter};
 
@@ -33,7 +33,7 @@ impl<'a> Allowance<'a> {
         Self {
             limiter,
             quota,
-            key: key(client(proxies, head)),
+            key: address_key(proxies, &head.headers, &head.extensions),
             charged: 0,
             decision: None,
         }
@@ -72,20 +72,25 @@ impl<'a> Allowance<'a> {
     }
 }
 
-fn client(proxies: &[Network], head: &Parts) -> Option<IpAddr> {
-    let peer = head.extensions.get::<PeerAddress>().and_then(|peer| peer.0)?;
-    if !is_trusted(proxies, peer) {
-        return Some(peer);
-    }
-    Some(forwarded_for(&head.headers, proxies).unwrap_or(peer))
-}
-
-fn key(client: Option<IpAddr>) -> String {
-    match client.map(|address| IpAddr::V6(Ipv6Addr::from_bits(address_key(address))).to_canonical()) {
+/// Key of the quotas of the client that sent a request with this head: one for each address, or for
+/// each /64 of IPv6. The client is the connection's peer, or whom one of `proxies` names. Clients on
+/// Unix sockets share one key.
+#[must_use]
+pub fn address_key(proxies: &[Network], headers: &HeaderMap, extensions: &Extensions) -> String {
+    let client = client(proxies, headers, extensions);
+    match client.map(|address| IpAddr::V6(Ipv6Addr::from_bits(address::address_key(address))).to_canonical()) {
         None => format!("{ADDRESS}local"),
         Some(IpAddr::V4(address)) => format!("{ADDRESS}{address}"),
         Some(IpAddr::V6(network)) => format!("{ADDRESS}{network}/64"),
     }
+}
+
+fn client(proxies: &[Network], headers: &HeaderMap, extensions: &Extensions) -> Option<IpAddr> {
+    let peer = extensions.get::<PeerAddress>().and_then(|peer| peer.0)?;
+    if !is_trusted(proxies, peer) {
+        return Some(peer);
+    }
+    Some(forwarded_for(headers, proxies).unwrap_or(peer))
 }
 
 #[cfg(test)]
@@ -106,7 +111,10 @@ mod tests {
     #[test]
     fn clients_are_counted_by_address_or_by_64_bits_of_it() {
         let proxies = ["10.0.0.0/8".parse().unwrap()];
-        let key = |peer, forwarded_for| key(client(&proxies, &head(peer, forwarded_for)));
+        let key = |peer, forwarded_for| {
+            let head = head(peer, forwarded_for);
+            address_key(&proxies, &head.headers, &head.extensions)
+        };
         for (peer, forwarded_for, expected) in [
             (Some("192.0.2.7"), "", "address:192.0.2.7"),
             (Some("::ffff:192.0.2.7"), "", "address:192.0.2.7"),

@@ -37,17 +37,19 @@ impl Shares {
 
 /// Places for all accounts, of which each takes as many as it leaves free: one alone half of them,
 /// two a third each. So the next one finds a place, as long as there aren't as many accounts as
-/// places (dynamic thresholds, Choudhury and Hahne 1998).
+/// places (dynamic thresholds, Choudhury and Hahne 1998). An account may have parts that share its
+/// places by the same rule, and so may a part.
 #[derive(Debug)]
 pub struct FairSemaphore {
     places: usize,
+    /// By path, as [`path_name`] formats it; that of all is empty.
     taken: Mutex<HashMap<String, usize>>,
 }
 
 /// Why there is no place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FairSemaphoreFull {
-    /// The account has as many as it leaves free.
+    /// The account, or its part, has as many as it leaves free.
     Account,
     /// All are taken.
     All,
@@ -57,7 +59,14 @@ pub enum FairSemaphoreFull {
 #[derive(Debug)]
 pub struct FairPermit<'a> {
     semaphore: &'a FairSemaphore,
-    account_id: String,
+    /// Names of all, the account, its part, and so on.
+    names: Vec<String>,
+}
+
+/// Name of an account (one element), or of a part of it (further elements).
+#[must_use]
+pub fn path_name(path: &[&str]) -> String {
+    path.join("\n")
 }
 
 impl FairSemaphore {
@@ -70,35 +79,43 @@ impl FairSemaphore {
         }
     }
 
-    /// A place for this account.
+    /// A place for an account, or for a part of it: `path` has the account, its part, the part's
+    /// part, and so on.
     ///
     /// # Errors
     /// [`FairSemaphoreFull`], at once.
-    pub fn take(&self, account_id: &str) -> Result<FairPermit<'_>, FairSemaphoreFull> {
+    pub fn take(&self, path: &[&str]) -> Result<FairPermit<'_>, FairSemaphoreFull> {
+        let names: Vec<String> = (0..=path.len()).map(|depth| path_name(&path[..depth])).collect();
         let mut taken = self.taken.lock();
-        let free = self.places.saturating_sub(taken.values().sum());
-        if free == 0 {
+        let of = |name: &String| taken.get(name).copied().unwrap_or(0);
+        let mut places = self.places;
+        if names.first().is_some_and(|all| of(all) >= places) {
             return Err(FairSemaphoreFull::All);
         }
-        let own = taken.entry(account_id.to_owned()).or_default();
-        if *own >= free {
-            return Err(FairSemaphoreFull::Account);
+        for pair in names.windows(2) {
+            let (all, own) = (of(&pair[0]), of(&pair[1]));
+            if own >= places.saturating_sub(all) {
+                return Err(FairSemaphoreFull::Account);
+            }
+            // As many as it could have while the others keep theirs.
+            places = (places - (all - own)).div_ceil(2);
         }
-        *own += 1;
-        Ok(FairPermit {
-            semaphore: self,
-            account_id: account_id.to_owned(),
-        })
+        for name in &names {
+            *taken.entry(name.clone()).or_default() += 1;
+        }
+        Ok(FairPermit { semaphore: self, names })
     }
 }
 
 impl Drop for FairPermit<'_> {
     fn drop(&mut self) {
         let mut taken = self.semaphore.taken.lock();
-        if let Some(own) = taken.get_mut(&self.account_id) {
-            *own -= 1;
-            if *own == 0 {
-                taken.remove(&self.account_id);
+        for name in &self.names {
+            if let Some(own) = taken.get_mut(name) {
+                *own -= 1;
+                if *own == 0 {
+                    taken.remove(name);
+                }
             }
         }
     }
@@ -124,10 +141,10 @@ mod tests {
     #[test]
     fn accounts_take_as_many_as_they_leave_free() {
         let semaphore = FairSemaphore::new(12);
-        let most = |account: &str| std::iter::from_fn(|| semaphore.take(account).ok()).collect::<Vec<_>>();
+        let most = |account: &str| std::iter::from_fn(|| semaphore.take(&[account]).ok()).collect::<Vec<_>>();
         let first = most("acc_a");
         assert_eq!(
-            (first.len(), semaphore.take("acc_a").unwrap_err()),
+            (first.len(), semaphore.take(&["acc_a"]).unwrap_err()),
             (6, FairSemaphoreFull::Account)
         );
         let second = most("acc_b");
@@ -135,9 +152,28 @@ mod tests {
         drop(first);
         let (second_more, first) = (most("acc_b"), most("acc_a"));
         assert_eq!((second_more.len(), first.len()), (3, 3));
-        let others = ["c", "d", "e"].map(|account| semaphore.take(account).unwrap());
-        assert_eq!(semaphore.take("f").unwrap_err(), FairSemaphoreFull::All);
+        let others = ["c", "d", "e"].map(|account| semaphore.take(&[account]).unwrap());
+        assert_eq!(semaphore.take(&["f"]).unwrap_err(), FairSemaphoreFull::All);
         drop((first, second, second_more, others));
+        assert!(semaphore.taken.lock().is_empty());
+    }
+    #[test]
+    fn parts_of_an_account_share_its_places() {
+        let semaphore = FairSemaphore::new(64);
+        let most = |path: &[&str]| std::iter::from_fn(|| semaphore.take(path).ok()).collect::<Vec<_>>();
+        let one = most(&["a", "1", "x"]);
+        assert_eq!(one.len(), 8);
+        // Whatever its parts do, a part leaves the account's other parts their places.
+        let parts: Vec<_> = ('a'..='z')
+            .flat_map(|key| most(&["a", "1", &key.to_string()]))
+            .collect();
+        assert_eq!(one.len() + parts.len(), 16);
+        assert_eq!(most(&["a", "2", "x"]).len(), 4);
+        // And so does the account.
+        let accounts: Vec<_> = (2..40).flat_map(|part| most(&["a", &part.to_string()])).collect();
+        assert_eq!(one.len() + parts.len() + accounts.len(), 32);
+        assert_eq!(most(&["b"]).len(), 16);
+        drop((one, parts, accounts));
         assert!(semaphore.taken.lock().is_empty());
     }
 }

@@ -292,7 +292,7 @@ impl Installation {
 
     /// Waits until there is evidence of every receipt.
     pub(crate) async fn until_evidence(&self, model: &Model) {
-        let sql = "SELECT count() FROM evidence FINAL WHERE raw != ''";
+        let sql = "SELECT count() FROM evidence FINAL WHERE tupleElement(arrival, 3) != ''";
         self.until_counted(sql, model.distinct).await;
     }
 

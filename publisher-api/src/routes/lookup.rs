@@ -183,7 +183,7 @@ async fn look_up_many(
     allowance.charge(1).await?;
     json::media(&head.headers, "application/json")?;
     let urls = {
-        let _permit = app.lookup_bodies.take(allowance.key()).map_err(busy)?;
+        let _permit = app.lookup_bodies.take(&[allowance.key()]).map_err(busy)?;
         let bytes = json::read(body, app.config.lookup_bytes_max).await?;
         let UrlsToLookUp { urls } = json::parse(&bytes)?;
         urls

@@ -212,7 +212,8 @@ impl World {
     /// Waits until there is evidence of every receipt, and verifies it.
     async fn assert_evidence(&self, model: &Model) {
         let deadline = Instant::now() + Duration::from_secs(60);
-        let query = "SELECT raw, toUnixTimestamp64Milli(received_at) FROM evidence FINAL";
+        let query =
+            "SELECT tupleElement(arrival, 3), toUnixTimestamp64Milli(tupleElement(arrival, 1)) FROM evidence FINAL";
         let rows = loop {
             let rows: Vec<(String, i64)> = self.warehouse.rows("test", SqlStatement::new(query)).await.unwrap();
             if rows.len() == model.accepted.len() {

@@ -29,6 +29,8 @@ pub struct QuotasConfig {
     pub enterprise_per_minute: u32,
     /// Requests a day, tier enterprise; 0: no limit.
     pub enterprise_per_day: u32,
+    /// Unknown API keys that one address, or one /64 of IPv6, may send in a minute.
+    pub address_wrong_keys_per_minute: u32,
     /// Accounts counted one by one, and as many addresses; further ones share one count until
     /// others fall idle. About 100 bytes each.
     pub accounts_max: usize,
@@ -43,6 +45,7 @@ impl Default for QuotasConfig {
             pro_per_day: 100_000,
             enterprise_per_minute: 6_000,
             enterprise_per_day: 0,
+            address_wrong_keys_per_minute: 30,
             accounts_max: 100_000,
         }
     }
@@ -54,6 +57,7 @@ impl Validate for QuotasConfig {
             ("free_per_minute", self.free_per_minute),
             ("pro_per_minute", self.pro_per_minute),
             ("enterprise_per_minute", self.enterprise_per_minute),
+            ("address_wrong_keys_per_minute", self.address_wrong_keys_per_minute),
         ] {
             faults.range(key, value, 1..=1_000_000_000);
         }

@@ -1,7 +1,7 @@
 //! Erasure of data that identify users of content, from rows that stay: counts, positions and
 //! hashes are as before, and so is the audit.
 //!
-//! A blank is the least value of its column, and `receipts` unites rows by `min`: what comes later
+//! A blank is the least value of its column, and `receipts` and `evidence` unite rows by `min`: what comes later
 //! of the same receipt (a duplicate, a block written again, a repair) doesn't bring anything back.
 //! The duplicate's bytes go with the next merge or the next erasure.
 
@@ -65,7 +65,10 @@ const RECEIPT_BLANKS: [Blank; 11] = [
 ];
 
 /// The bytes have everything.
-const EVIDENCE_BLANKS: [Blank; 2] = [("raw", "''"), ("batch", "(toFixedString('', 32), '')")];
+const EVIDENCE_BLANKS: [Blank; 1] = [(
+    "arrival",
+    "(toDateTime64(0, 3, 'UTC'), toUInt128(0), '', toFixedString('', 32), '')",
+)];
 
 /// The bytes hold everything, and what was found may quote them.
 const REJECTED_BLANKS: [Blank; 7] = [
@@ -85,7 +88,7 @@ type ErasedTable = (&'static SchemaTable, &'static [&'static str], &'static [Bla
 static ERASED: [ErasedTable; 3] = [
     (&RECEIPTS, &["timestamp", "received_at"], &RECEIPT_BLANKS),
     (&REJECTED, &["received_at"], &REJECTED_BLANKS),
-    (&EVIDENCE, &["timestamp", "received_at"], &EVIDENCE_BLANKS),
+    (&EVIDENCE, &["timestamp", "tupleElement(arrival, 1)"], &EVIDENCE_BLANKS),
 ];
 
 /// Columns of a request's technical data that identify its origin.

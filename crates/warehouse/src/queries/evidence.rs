@@ -6,11 +6,12 @@ use clickhouse::Row;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::{FINAL_SETTINGS, QueryScope, ReceiptCursor};
+use super::receipt::{PayloadCursor, ReceiptsOf};
+use super::{FINAL_SETTINGS, ReceiptCursor, StoredReceipt, hex};
 use crate::{SqlStatement, Warehouse, WarehouseError};
 
 /// Payloads of a receipt whose evidence one query returns.
-const PAYLOADS_MAX: u32 = 10;
+const PAYLOADS_MAX: usize = 10;
 
 /// Evidence of one payload.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -25,6 +26,15 @@ pub struct StoredEvidence {
     pub received: String,
     /// Signature of the batch that the receipt arrived in, if it arrived in one.
     pub batch: Option<StoredBatchSignature>,
+}
+
+/// Evidence of a page of a receipt's payloads.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EvidencePage {
+    /// Evidence of those payloads of which it is stored.
+    pub payloads: Vec<StoredEvidence>,
+    /// The last payload of the page, if there are more.
+    pub next: Option<PayloadCursor>,
 }
 
 /// Signature of a batch.
@@ -49,28 +59,40 @@ struct EvidenceRow {
 }
 
 const COLUMNS: &str = "publisher AS name, receipt_id AS id, payload_hash AS hash,
-    toUnixTimestamp64Milli(received_at) AS received_ms, toString(raw) AS received,
-    CAST(tupleElement(batch, 1) AS FixedString(32)) AS batch_hash, hex(tupleElement(batch, 2)) AS batch_signature";
+    toUnixTimestamp64Milli(tupleElement(arrival, 1)) AS received_ms, tupleElement(arrival, 3) AS received,
+    CAST(tupleElement(arrival, 4) AS FixedString(32)) AS batch_hash, hex(tupleElement(arrival, 5)) AS batch_signature";
 
 impl Warehouse {
-    /// Returns the evidence of a receipt: one element per payload, at most 10.
+    /// Returns the evidence of a receipt: of at most 10 payloads, in the order of
+    /// [`Warehouse::receipt`].
     ///
     /// # Errors
     /// [`WarehouseError`].
-    pub async fn evidence(&self, scope: &QueryScope, receipt_id: Uuid) -> Result<Vec<StoredEvidence>, WarehouseError> {
-        if scope.is_empty() {
-            return Ok(Vec::new());
+    pub async fn evidence(
+        &self,
+        of: &ReceiptsOf,
+        receipt_id: Uuid,
+        after: Option<&PayloadCursor>,
+    ) -> Result<EvidencePage, WarehouseError> {
+        let (page, next) = self.payloads(of, receipt_id, after, PAYLOADS_MAX).await?;
+        if page.is_empty() {
+            return Ok(EvidencePage::default());
         }
+        let column = |value: fn(&StoredReceipt) -> String| page.iter().map(value).collect::<Vec<_>>();
         let sql = format!(
             "SELECT {COLUMNS} FROM evidence FINAL
-             WHERE {} AND receipt_id = {{receipt_id:UUID}} ORDER BY received_ms, hash LIMIT {PAYLOADS_MAX} {FINAL_SETTINGS}",
-            scope.condition()
+             WHERE publisher IN {{publishers:Array(String)}} AND receipt_id = {{receipt_id:UUID}}
+                AND payload_hash IN (SELECT toFixedString(unhex(arrayJoin({{hashes:Array(String)}})), 32))
+             {FINAL_SETTINGS}"
         );
-        let call = scope
-            .bind(SqlStatement::new(sql))
-            .with("receipt_id", receipt_id.to_string());
+        let call = SqlStatement::new(sql)
+            .with("publishers", column(|payload| payload.publisher.clone()))
+            .with("receipt_id", receipt_id.to_string())
+            .with("hashes", column(|payload| hex(&payload.payload_hash)));
         let rows: Vec<EvidenceRow> = self.rows("evidence", call).await?;
-        Ok(rows.into_iter().map(StoredEvidence::from).collect())
+        let mut payloads: Vec<StoredEvidence> = rows.into_iter().map(StoredEvidence::from).collect();
+        payloads.sort_by_key(|stored| page.iter().position(|one| one.payload_hash == stored.payload_hash));
+        Ok(EvidencePage { payloads, next })
     }
 
     /// Returns the evidence of a page of an export, by receipt and payload.

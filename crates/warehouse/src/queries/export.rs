@@ -8,7 +8,7 @@ use clickhouse::Row;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::{FINAL_SETTINGS, QueryScope};
+use super::{FINAL_SETTINGS, QueryScope, hex};
 use crate::{SqlStatement, Warehouse, WarehouseError};
 
 /// A place between two receipts: that of the last one seen.
@@ -140,12 +140,11 @@ fn beside(place: &str, than: &str, last: &str) -> String {
 
 fn with_place(call: SqlStatement, names: [&'static str; 5], place: &ReceiptCursor) -> SqlStatement {
     let [publisher, ms, entry, receipt, hash] = names;
-    let hex: String = place.payload_hash.iter().map(|byte| format!("{byte:02x}")).collect();
     call.with(publisher, place.publisher.clone())
         .with(ms, place.timestamp_ms)
         .with(entry, place.entry_id.to_string())
         .with(receipt, place.receipt_id.to_string())
-        .with(hash, hex)
+        .with(hash, hex(&place.payload_hash))
 }
 
 const AFTER: [&str; 5] = [

@@ -28,7 +28,7 @@ use uuid::Uuid;
 
 pub use audit::{AuditFinding, AuditPartition, AuditState, AuditSums, AuditedSection, CommittedOffset, SectionOffsets};
 pub use erasure::{MetadataErasure, MetadataRows};
-pub use evidence::{StoredBatchSignature, StoredEvidence};
+pub use evidence::{EvidencePage, StoredBatchSignature, StoredEvidence};
 pub use export::{ExportedReceipt, ReceiptCursor};
 pub use listing::NewestCursor;
 pub use live::{ARRIVALS_MAX, NewOffsets, StreamChanges, StreamPosition};
@@ -36,7 +36,7 @@ pub use part::DataPart;
 pub(crate) use part::names_a_part;
 pub use parts::{Irreplaceable, LogBegin};
 pub use reattribution::{ReattributedPublisher, Reattribution};
-pub use receipt::{ReceiptFacts, ReceiptRejection, ReceiptsOf, StoredReceipt};
+pub use receipt::{PayloadCursor, PayloadTotals, ReceiptFacts, ReceiptRejection, ReceiptsOf, StoredReceipt};
 pub use refusals::{Refusal, RefusalCursor, RefusalFilter, RefusalStats};
 pub use refused::{REFUSED_BY_POLICY, REFUSED_BY_WAREHOUSE};
 pub use rejected::{
@@ -129,6 +129,11 @@ pub const FINAL_SETTINGS: &str =
 /// its key, so a skipped granule might hold another version of a row.
 const REJECTED_SETTINGS: &str = "SETTINGS do_not_merge_across_partitions_select_final = 1,
     optimize_move_to_prewhere_if_final = 1";
+
+/// A hash in hexadecimal, as `unhex` reads it.
+fn hex(hash: &[u8; 32]) -> String {
+    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+}
 
 /// The `WHERE` of a publisher's question over `receipts`.
 fn receipts_condition(scope: &QueryScope, filter: &Filter) -> String {

@@ -7,7 +7,7 @@ use clickhouse::Row;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::FINAL_SETTINGS;
+use super::{FINAL_SETTINGS, hex};
 use crate::{SqlStatement, Warehouse, WarehouseError};
 
 /// Occurrences of a key's accepted receipts that one page covers: each is compared with the others
@@ -16,6 +16,12 @@ const OCCURRENCES_MAX: usize = 1_000;
 
 /// A condition over the key's column.
 pub(super) const OF_KEY: &str = "key_fingerprint = toFixedString(unhex({key_fingerprint:String}), 32)";
+
+/// The positions of a receipt at which a signature of the request or batch binds it to its sender.
+/// In time proportional to their number: whoever has a receipt can deliver it any number of times.
+pub(super) const SIGNED_POSITIONS: &str = "if(empty(unsigned_positions), positions, arrayFilter(
+    (one, nth) -> nth = 1, positions,
+    arraySlice(arrayEnumerateUniq(arrayConcat(unsigned_positions, positions)), length(unsigned_positions) + 1)))";
 
 /// A condition over `position`, which [`LogRanges::bind`] fills.
 const IN_RANGES: &str = "arrayExists((first, end) -> position >= toUInt128(first) AND position < toUInt128(end),
@@ -84,6 +90,8 @@ pub struct SenderPage {
     pub occurrences: Vec<SenderOccurrence>,
     /// The position at which the page ends, if it doesn't cover the ranges.
     pub next: Option<u128>,
+    /// Whether the key has receipts in the ranges, whatever their outcomes.
+    pub has_receipts: bool,
 }
 
 /// Rejections of a key by reason, most first, and the newest one of each.
@@ -144,13 +152,14 @@ impl Warehouse {
         if ranges.0.is_empty() {
             return Ok(SenderPage::default());
         }
-        let (accepted, accepted_end) = self.sender_repeats(key, ranges).await?;
+        let repeats = self.sender_repeats(key, ranges).await?;
         let rejected = self.sender_rejections(key, ranges, limit).await?;
+        let has_receipts = repeats.has_receipts || !rejected.is_empty();
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         // As many as requested: there may be more behind the last one.
         let rejected_end = rejected.get(limit.saturating_sub(1)).map(|last| last.position + 1);
-        let end = [accepted_end, rejected_end].into_iter().flatten().min();
-        let mut occurrences: Vec<_> = accepted.into_iter().chain(rejected).collect();
+        let end = [repeats.next, rejected_end].into_iter().flatten().min();
+        let mut occurrences: Vec<_> = repeats.occurrences.into_iter().chain(rejected).collect();
         occurrences.retain(|one| end.is_none_or(|end| one.position < end));
         occurrences.sort_by_key(|one| one.position);
         if occurrences.len() > limit {
@@ -159,9 +168,14 @@ impl Warehouse {
             return Ok(SenderPage {
                 occurrences,
                 next: Some(next),
+                has_receipts,
             });
         }
-        Ok(SenderPage { occurrences, next: end })
+        Ok(SenderPage {
+            occurrences,
+            next: end,
+            has_receipts,
+        })
     }
 
     async fn sender_rejections(
@@ -195,17 +209,13 @@ impl Warehouse {
         Ok(rows.into_iter().map(occurrence).collect())
     }
 
-    /// Duplicates and conflicts among the first occurrences of the ranges, and the position behind
-    /// those if there are more.
-    async fn sender_repeats(
-        &self,
-        key: &[u8; 32],
-        ranges: &LogRanges,
-    ) -> Result<(Vec<SenderOccurrence>, Option<u128>), WarehouseError> {
+    /// Duplicates and conflicts among the first occurrences of the ranges. Occurrences that no
+    /// signature binds to the key's owner are left out: somebody else delivered them.
+    async fn sender_repeats(&self, key: &[u8; 32], ranges: &LogRanges) -> Result<SenderPage, WarehouseError> {
         // Copies that aren't merged yet have positions of their own, so FINAL isn't needed.
         let sql = format!(
             "SELECT position, receipt_id AS id, payload_hash AS hash
-             FROM receipts ARRAY JOIN positions AS position
+             FROM receipts ARRAY JOIN {SIGNED_POSITIONS} AS position
              WHERE {OF_KEY} AND arrayMax(CAST(positions, 'Array(UInt64)')) >= {{least:UInt64}} AND {IN_RANGES}
              ORDER BY position LIMIT 1 BY position LIMIT {{limit:UInt32}}"
         );
@@ -213,7 +223,8 @@ impl Warehouse {
         let call = ranges.bind(of_key(sql, key)).with("limit", limit);
         let call = call.with("least", ranges.least_offset());
         let rows: Vec<OccurrenceRow> = self.rows("sender_occurrences", call).await?;
-        let end = rows.get(OCCURRENCES_MAX - 1).map(|last| last.position + 1);
+        let next = rows.get(OCCURRENCES_MAX - 1).map(|last| last.position + 1);
+        let has_receipts = !rows.is_empty();
         let firsts = self.first_positions(key, &rows).await?;
         let occurrence = |row: OccurrenceRow| {
             let of_id = firsts.get(&row.id)?;
@@ -233,10 +244,14 @@ impl Warehouse {
                 outcome,
             })
         };
-        Ok((rows.into_iter().filter_map(occurrence).collect(), end))
+        Ok(SenderPage {
+            occurrences: rows.into_iter().filter_map(occurrence).collect(),
+            next,
+            has_receipts,
+        })
     }
 
-    /// The first position of each payload of the key under the IDs of these rows.
+    /// The first signed position of each payload of the key under the IDs of these rows.
     async fn first_positions(
         &self,
         key: &[u8; 32],
@@ -248,9 +263,10 @@ impl Warehouse {
             return Ok(firsts);
         }
         let sql = format!(
-            "SELECT receipt_id AS id, payload_hash AS hash, arrayMin(positions) AS first_position
+            "SELECT receipt_id AS id, payload_hash AS hash, arrayMin({SIGNED_POSITIONS}) AS first_position
              FROM receipts FINAL
-             WHERE receipt_id IN (SELECT toUUID(arrayJoin({{ids:Array(String)}}))) AND {OF_KEY} {FINAL_SETTINGS}"
+             WHERE receipt_id IN (SELECT toUUID(arrayJoin({{ids:Array(String)}}))) AND {OF_KEY}
+                AND length(positions) > length(unsigned_positions) {FINAL_SETTINGS}"
         );
         let call = of_key(sql, key).with("ids", ids.into_iter().collect::<Vec<_>>());
         let found: Vec<FirstRow> = self.rows("sender_firsts", call).await?;
@@ -287,6 +303,5 @@ pub(super) fn of_key(sql: String, key: &[u8; 32]) -> SqlStatement {
 }
 
 pub(super) fn bind_key(call: SqlStatement, key: &[u8; 32]) -> SqlStatement {
-    let hex: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
-    call.with("key_fingerprint", hex)
+    call.with("key_fingerprint", hex(key))
 }

@@ -1,4 +1,4 @@
--- schema version 13
+-- schema version 14
 CREATE DATABASE IF NOT EXISTS `receipts_1`;
 
 CREATE TABLE IF NOT EXISTS `receipts_1`.schema_versions
@@ -18,6 +18,7 @@ CREATE TABLE IF NOT EXISTS `receipts_1`.receipts
     receipt_id UUID CODEC(LZ4),
     payload_hash FixedString(32) CODEC(NONE),
     positions SimpleAggregateFunction(groupUniqArrayArray, Array(UInt128)) CODEC(ZSTD(1)),
+    unsigned_positions SimpleAggregateFunction(groupUniqArrayArray, Array(UInt128)) CODEC(ZSTD(1)),
     received_at SimpleAggregateFunction(min, DateTime64(3, 'UTC')) CODEC(Delta(8), ZSTD(1)),
     url SimpleAggregateFunction(any, String) CODEC(ZSTD(1)),
     content_hash SimpleAggregateFunction(any, FixedString(32)) CODEC(ZSTD(1)),
@@ -52,9 +53,8 @@ CREATE TABLE IF NOT EXISTS `receipts_1`.evidence
     timestamp DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)),
     receipt_id UUID CODEC(LZ4),
     payload_hash FixedString(32) CODEC(NONE),
-    received_at SimpleAggregateFunction(min, DateTime64(3, 'UTC')) CODEC(Delta(8), ZSTD(1)),
-    raw SimpleAggregateFunction(min, String) CODEC(ZSTD(3)),
-    batch SimpleAggregateFunction(min, Tuple(FixedString(32), String)) CODEC(ZSTD(3)),
+    arrival SimpleAggregateFunction(min, Tuple(DateTime64(3, 'UTC'), UInt128, String, FixedString(32), String))
+        CODEC(ZSTD(3)),
     INDEX receipt_id_bloom receipt_id TYPE bloom_filter(0.01) GRANULARITY 1
 )
 ENGINE = ReplicatedAggregatingMergeTree('/clickhouse/tables/receipts_1/evidence', '{replica}')

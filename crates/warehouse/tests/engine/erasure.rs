@@ -1,8 +1,8 @@
 //! Data that identify clients go out of rows that stay, and stay out.
 
-use blocks::RejectedRow;
+use blocks::{AcceptedRow, RejectedRow, Rows};
 use uuid::Uuid;
-use warehouse::{CommittedOffset, MetadataErasure, QueryScope, Warehouse};
+use warehouse::{CommittedOffset, MetadataErasure, QueryScope, ReceiptsOf, Warehouse};
 
 use crate::harness::{NOON_MS, Receipt, accepted, fresh, insert, insert_rejected, line, position, rejected, run, sql};
 
@@ -99,7 +99,7 @@ fn the_clients_are_gone_and_the_numbers_are_the_same() {
 
 /// Receipt by receipt: whether its bytes are there.
 async fn evidence(warehouse: &Warehouse) -> String {
-    let question = "SELECT toUInt128(receipt_id) AS number, raw != '' FROM evidence FINAL ORDER BY number FORMAT TSV";
+    let question = "SELECT toUInt128(receipt_id) AS number, tupleElement(arrival, 3) != '' FROM evidence FINAL ORDER BY number FORMAT TSV";
     sql(warehouse.database(), question).await
 }
 
@@ -197,4 +197,78 @@ fn old_addresses_are_blanked_and_nothing_else() {
         assert_eq!(sql(warehouse.database(), question).await, "2\t2\t2\n");
         assert_the_books_are_exact(&warehouse).await;
     });
+}
+
+/// Whoever has a receipt's bytes can send copies: with other white space, without the batch.
+#[test]
+fn the_first_arrival_is_the_evidence_as_a_whole() {
+    run(async {
+        let warehouse = fresh().await;
+        let first = of("mine.example", 0, NOON_MS - HOUR_MS);
+        let padded = format!("{}{{}}", " ".repeat(60_000));
+        let copy = |received_at_ms, offset, raw: &'static str, batch: &'static [u8]| Copy {
+            receipt: Receipt {
+                received_at_ms,
+                ..first.clone()
+            },
+            offset,
+            raw: if raw.is_empty() { padded.clone() } else { raw.to_owned() },
+            batch,
+        };
+        let original = copy(NOON_MS, 5, "{ }", b"signature");
+        let copies = [
+            // In the same millisecond, later, and a copy of lesser bytes at a lesser position.
+            copy(NOON_MS, 6, "", b""),
+            copy(NOON_MS + 1, 4, "", b""),
+            copy(NOON_MS + 2, 7, "{}", b"another"),
+        ];
+        insert(&warehouse, &[(original.receipt.clone(), position(0, 5, 0))]).await;
+        let of_publisher = ReceiptsOf::Publisher(QueryScope::of(vec!["mine.example".to_owned()]), None);
+        let is_original = async |when: &str| {
+            let page = warehouse
+                .evidence(&of_publisher, Uuid::from_u128(0), None)
+                .await
+                .unwrap();
+            let [stored] = page.payloads.as_slice() else {
+                panic!("{when}: {page:?}");
+            };
+            let signature = stored.batch.as_ref().map(|batch| batch.signature_hex.as_str());
+            assert_eq!(
+                (stored.received_at_ms, stored.received.as_str(), signature),
+                (NOON_MS, "{ }", Some("7369676E6174757265")),
+                "{when}"
+            );
+        };
+        insert_copies(&warehouse, &copies[..1]).await;
+        insert_copies(&warehouse, &[original]).await;
+        insert_copies(&warehouse, &copies[1..]).await;
+        is_original("before they are merged").await;
+        sql(warehouse.database(), "OPTIMIZE TABLE evidence FINAL").await;
+        is_original("after").await;
+        insert_copies(&warehouse, &copies).await;
+        is_original("and with copies since").await;
+        warehouse.erase_metadata(&erasure()).await.unwrap();
+        insert_copies(&warehouse, &copies).await;
+        assert_eq!(evidence(&warehouse).await, "0\t0\n", "a copy brings nothing back");
+    });
+}
+
+struct Copy {
+    receipt: Receipt,
+    offset: u64,
+    raw: String,
+    batch: &'static [u8],
+}
+
+async fn insert_copies(warehouse: &Warehouse, copies: &[Copy]) {
+    let mut rows = Rows::default();
+    for copy in copies {
+        rows.push_accepted(&AcceptedRow {
+            raw: copy.raw.as_bytes(),
+            batch_signature: copy.batch,
+            ..copy.receipt.row(position(0, copy.offset, 0))
+        });
+    }
+    let (accepted, _) = rows.batches().unwrap();
+    warehouse.insert_evidence(&[accepted]).await.unwrap();
 }

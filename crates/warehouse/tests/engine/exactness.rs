@@ -49,10 +49,10 @@ fn retries_rewrites_and_conflicts_count_once_before_and_after_merges() {
 
             let scope = QueryScope::of(vec!["news.example".to_owned()]);
             let facts = warehouse
-                .receipt(&ReceiptsOf::Publisher(scope.clone()), Uuid::from_u128(5))
+                .receipt(&ReceiptsOf::Publisher(scope.clone(), None), Uuid::from_u128(5), None)
                 .await
                 .unwrap();
-            assert!(facts.conflict());
+            assert!(facts.totals.conflict());
             let of = |hash: [u8; 32]| facts.stored.iter().find(|one| one.payload_hash == hash).unwrap();
             assert_eq!(of(Receipt::new(5).payload_hash).occurrences, 2);
             assert_eq!(of(Receipt::new(5).payload_hash).first_position, position(0, 5, 0));
@@ -63,10 +63,10 @@ fn retries_rewrites_and_conflicts_count_once_before_and_after_merges() {
             );
             assert_eq!(of([9; 32]).occurrences, 1);
             let single = warehouse
-                .receipt(&ReceiptsOf::Publisher(scope.clone()), Uuid::from_u128(50))
+                .receipt(&ReceiptsOf::Publisher(scope.clone(), None), Uuid::from_u128(50), None)
                 .await
                 .unwrap();
-            assert!(!single.conflict() && single.stored.len() == 1 && single.rejected.is_empty());
+            assert!(!single.totals.conflict() && single.stored.len() == 1 && single.rejected.is_empty());
         }
     });
 }

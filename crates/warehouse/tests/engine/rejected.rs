@@ -202,7 +202,7 @@ fn what_was_replayed_is_no_refusal_any_more_and_stays_in_the_books() {
         let newest: Vec<u128> = refusals.newest.iter().map(|refusal| refusal.position).collect();
         assert_eq!(newest, [rows[2].position, rows[0].position]);
         let facts = warehouse
-            .receipt(&ReceiptsOf::Publisher(scope.clone()), Uuid::from_u128(7))
+            .receipt(&ReceiptsOf::Publisher(scope.clone(), None), Uuid::from_u128(7), None)
             .await
             .unwrap();
         let replayed: Vec<_> = facts.rejected.iter().map(|one| one.replayed_at_ms).collect();

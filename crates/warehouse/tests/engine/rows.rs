@@ -24,6 +24,7 @@ struct TypedReceipt {
     receipt_id: Uuid,
     payload_hash: [u8; 32],
     positions: Vec<u128>,
+    unsigned_positions: Vec<u128>,
     received_at: i64,
     url: String,
     content_hash: [u8; 32],
@@ -96,6 +97,10 @@ impl From<AcceptedRow<'_>> for TypedReceipt {
             receipt_id: row.receipt_id,
             payload_hash: *row.payload_hash,
             positions: vec![row.position],
+            unsigned_positions: (row.kind == "receipt" && row.request_signature.is_empty())
+                .then_some(row.position)
+                .into_iter()
+                .collect(),
             received_at: row.received_at_ms,
             url: row.url.to_owned(),
             content_hash: *row.content_hash,
