@@ -128,6 +128,12 @@ fn content_use(number: usize) -> Value {
            "content": format!("text {number}")})
 }
 
+fn with_time(timestamp: &str) -> Value {
+    let mut content_use = content_use(0);
+    content_use["timestamp"] = json!(timestamp);
+    content_use
+}
+
 fn accepted() -> String {
     response("202 Accepted", "", r#"{"batchId":"b","status":"queued"}"#)
 }
@@ -168,17 +174,20 @@ fn uses_become_receipts_that_verify() {
     let pem = std::fs::read_to_string(path).unwrap();
     let secret = pem.lines().nth(1).unwrap();
     assert!(!relay.log().contains(secret) && !relay.log().contains("text 1"));
-    let second = RunningRelay::try_start(&dir, &url);
+    let second = RunningRelay::try_start(&dir, &url, "relay.sock");
     assert!(second.contains("another process answers on it"), "{second}");
+    let in_the_way = RunningRelay::try_start(&dir, &url, "Ed25519.key");
+    assert!(in_the_way.contains("not a socket"), "{in_the_way}");
+    assert_eq!(std::fs::read_to_string(dir.path().join("Ed25519.key")).unwrap(), pem);
     assert_eq!(relay.signal("-TERM"), Some(0), "{}", relay.log());
     assert!(!relay.socket.exists());
 }
 
 impl RunningRelay {
-    /// Runs a second relay with the same socket to its end; returns what it logged.
-    fn try_start(dir: &tempfile::TempDir, url: &str) -> String {
+    /// Runs a second relay with a socket in `dir` to its end; returns what it logged.
+    fn try_start(dir: &tempfile::TempDir, url: &str, socket: &str) -> String {
         let file = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
-        let (key, spool, socket) = (file("Ed25519.key"), file("spool"), file("relay.sock"));
+        let (key, spool, socket) = (file("Ed25519.key"), file("spool"), file(socket));
         let args = [
             "relay", "--url", url, "--key", &key, "--spool", &spool, "--socket", &socket,
         ];
@@ -223,6 +232,12 @@ fn wrong_requests_are_refused_with_their_faults() {
             r#"{"url": "https://news.example/", "spelt": "wrong"}"#.to_owned(),
             400,
         ),
+        (
+            "POST",
+            "/v1/uses",
+            with_time("2026-11-25T10:00:00+24:00").to_string(),
+            400,
+        ),
         ("POST", "/v1/uses", format!("[\"{}\"]", "x".repeat(17 << 10)), 413),
         ("GET", "/v1/uses", String::new(), 405),
         ("POST", "/v1/state", String::new(), 405),
@@ -257,6 +272,20 @@ fn wrong_requests_are_refused_with_their_faults() {
         let (answered, answer) = exchange(stream, &head, &content_use(7).to_string()).unwrap();
         assert_eq!(answered, status, "{headers}: {answer}");
     }
+    // A target in absolute form names its host, and two hosts are one too many.
+    for (target, hosts) in [
+        ("http://evil.example/v1/uses", "Host: localhost\r\n"),
+        ("/v1/uses", "Host: localhost\r\nHost: localhost\r\n"),
+        ("/v1/uses", "Host: localhost\r\nHost: evil.example\r\n"),
+    ] {
+        let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        let head = format!("POST {target} HTTP/1.1\r\n{hosts}{json}");
+        let (status, answer) = exchange(stream, &head, &content_use(7).to_string()).unwrap();
+        assert_eq!(status, 400, "{target} {hosts}: {answer}");
+    }
+    let stream = UnixStream::connect(&relay.socket).unwrap();
+    let head = "POST /v1/uses HTTP/1.1\r\nHost: relay\r\nHost: relay\r\n";
+    assert_eq!(exchange(stream, head, &content_use(7).to_string()).unwrap().0, 400);
     drop(relay);
     let receipts: usize = came
         .try_iter()
