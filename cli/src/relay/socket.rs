@@ -61,8 +61,8 @@ impl Sockets {
     /// Binds the socket, which a killed relay may have left, and the port.
     ///
     /// # Errors
-    /// Another process answers on the socket, or it can't be bound, as where another file is; a port
-    /// that isn't this machine's alone.
+    /// Another process answers on the socket, another file has its path, or it can't be bound; a
+    /// port that isn't this machine's alone.
     pub fn bind(path: &Path, mode: u32, listen: Option<SocketAddr>) -> Result<Self, CommandFailure> {
         if let Some(address) = listen.filter(|address| !address.ip().is_loopback()) {
             return Err(CommandFailure::Input(format!(

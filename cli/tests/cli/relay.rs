@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::answering::{answering, answering_to, response};
+use crate::answering::{accepted, answering, answering_to, response};
 use crate::command::{command, key, receipts};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -134,10 +134,6 @@ fn with_time(timestamp: &str) -> Value {
     content_use
 }
 
-fn accepted() -> String {
-    response("202 Accepted", "", r#"{"batchId":"b","status":"queued"}"#)
-}
-
 #[test]
 fn uses_become_receipts_that_verify() {
     let dir = tempfile::tempdir().unwrap();
@@ -162,9 +158,9 @@ fn uses_become_receipts_that_verify() {
     let mut arrived = Vec::new();
     for request in came.try_iter() {
         assert_eq!(request.path, "/api/v1/receipts/batch");
-        let verified = receipts(&["verify"], &request.body).expect(0).lines();
+        let verified = receipts(&["verify"], &request.decoded()).expect(0).lines();
         arrived.extend(verified.iter().map(|line| line["receiptId"].clone()));
-        let batch: Value = serde_json::from_slice(&request.body).unwrap();
+        let batch: Value = serde_json::from_slice(&request.decoded()).unwrap();
         assert_eq!(batch["receipts"][0]["client"]["id"], CLIENT_ID);
     }
     arrived.sort_by_key(ToString::to_string);
@@ -290,7 +286,7 @@ fn wrong_requests_are_refused_with_their_faults() {
     let receipts: usize = came
         .try_iter()
         .map(|request| {
-            serde_json::from_slice::<Value>(&request.body).unwrap()["receipts"]
+            serde_json::from_slice::<Value>(&request.decoded()).unwrap()["receipts"]
                 .as_array()
                 .unwrap()
                 .len()
@@ -387,7 +383,7 @@ fn kill_9_under_load_loses_nothing_that_was_answered() {
         problems: Vec::new(),
     }));
     let answering = Arc::clone(&gateway);
-    let (url, _came) = answering_to(move |n, came| answering.lock().answer(n, &came.body));
+    let (url, _came) = answering_to(move |n, came| answering.lock().answer(n, &came.decoded()));
     let mut relay = RunningRelay::start(dir.path(), &url, &[]);
     let (answered, stop) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicBool::new(false)));
     let clients: Vec<_> = (0..4_usize)
