@@ -36,7 +36,7 @@ A use has url, purpose (training, inference or research), context, and content o
 entryId, receiptId, timestamp, datasetId, modelId, queryId, sessionId, studyId, researcherId. docs/relay.md has the details.
 
 A batch leaves the spool with a signed acknowledgement of its bytes, by a published key of the gateway, or with the gateway's own \
-refusal.
+refusal. HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY name proxies before the gateway; this machine is never behind one.
 
 Whoever may write to the socket signs as this client. SIGTERM or Ctrl-C drains for 5 seconds; the spool has the rest. \
 SIGHUP has no effect.

@@ -45,6 +45,8 @@ Only the gateway's own refusal ends a request, and only a signed acknowledgement
 gateway, is success. Everything else, such as a proxy's page, is tried again after growing, jittered pauses, and not before a \
 Retry-After of up to a minute. A receipt sent twice is counted once, so a retry is harmless, and so is running it all again.
 
+HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY name proxies; this machine is never behind one.
+
 Examples:
   receipts send --url http://127.0.0.1:8080 --key client.key signed.ndjson
   receipts send --url http://127.0.0.1:8080 --key client.key \\

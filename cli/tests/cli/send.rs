@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 
 use crate::answering::{Came, accepted, answering, answering_to, response};
-use crate::command::{key, ndjson, receipt, receipts, sign};
+use crate::command::{key, ndjson, receipt, receipts, receipts_with, sign};
 use serde_json::{Value, json};
 
 /// The gateway's own problem, which judges the body.
@@ -175,4 +175,37 @@ fn an_unavailable_gateway_exits_with_3_and_wrong_usage_with_2() {
     receipts(&["send", "--url", "ftp://localhost", "--key", path], signed.as_bytes()).expect(2);
     receipts(&["send", "--url", "localhost", "--key", path], signed.as_bytes()).expect(2);
     receipts(&["send", "--key", path], signed.as_bytes()).expect(2);
+}
+
+#[test]
+fn a_proxy_of_the_environment_is_used() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, public) = key(dir.path(), "Ed25519");
+    let signed = ndjson(&sign(&path, &[receipt(&public)]));
+    let send = |variables: &[(&str, &str)], url: &str| {
+        let path = path.to_str().unwrap();
+        let args = ["send", "--url", url, "--key", path, "--attempts", "1", "--json"];
+        receipts_with(variables, &args, signed.as_bytes())
+    };
+    // Nobody resolves the gateway's name: the proxy gets it.
+    let (proxy, came) = answering_to(|_, came| match came.path.as_str() {
+        "http://gateway.invalid/api/v1/receipts" => accepted(),
+        _ => response("502 Bad Gateway", "", ""),
+    });
+    let summary = send(&[("http_proxy", &proxy)], "http://gateway.invalid")
+        .expect(0)
+        .json();
+    assert_eq!(summary["accepted"]["receipts"], 1);
+    let with_password = proxy.replace("http://", "http://user:secret@");
+    send(&[("HTTPS_PROXY", &with_password)], "https://gateway.invalid").expect(3);
+    let tunnel = came.try_iter().last().unwrap();
+    assert_eq!(tunnel.path, "gateway.invalid:443");
+    assert_eq!(tunnel.header("proxy-authorization"), Some("Basic dXNlcjpzZWNyZXQ="));
+    let left_out = [("http_proxy", proxy.as_str()), ("no_proxy", "gateway.invalid")];
+    send(&left_out, "http://gateway.invalid").expect(3);
+    assert_eq!(came.try_iter().count(), 0);
+    // This machine isn't behind a proxy.
+    let (gateway, _came) = answering(|_| accepted());
+    send(&[("http_proxy", &proxy)], &gateway).expect(0);
+    assert_eq!(came.try_iter().count(), 0);
 }

@@ -190,8 +190,8 @@ fn refuses_encoding(body: &[u8]) -> bool {
         .is_ok_and(|problem| matches!(problem.code.as_str(), "unsupported_encoding" | "invalid_encoding"))
 }
 
-/// Returns connections to the base URL of a service, plain ones or with TLS. For `https`, the
-/// authorities of `ca_file` are trusted, or the system's.
+/// Returns connections to the base URL of a service, plain ones or with TLS, through the proxies of
+/// the environment. For `https`, the authorities of `ca_file` are trusted, or the system's.
 ///
 /// # Errors
 /// `url` isn't an http or https URL, or `ca_file` can't be used.
@@ -211,7 +211,7 @@ pub fn connector(
         Some("https") => Some(tls_config(ca_file)?),
         _ => return Err(wrong("must start with http:// or https://")),
     };
-    Ok(StreamConnector::new(tls, connect_wait))
+    Ok(StreamConnector::new(tls, connect_wait).through_environment_proxies())
 }
 
 fn tls_config(ca_file: Option<&Path>) -> Result<Arc<ClientConfig>, TrustError> {
