@@ -145,7 +145,8 @@ class ScriptedGateway:
             body = request.rfile.read(int(request.headers["Content-Length"]))
             if request.headers["Content-Encoding"] == "gzip":
                 body = gzip.decompress(body)
-            arrival = Arrival(at, body, [], step, dict(request.headers))
+            headers = {name.title(): value for name, value in request.headers.items()}
+            arrival = Arrival(at, body, [], step, headers)
             self._record(request, arrival)
             time.sleep(step.delay_s)
         finally:

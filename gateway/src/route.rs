@@ -116,8 +116,9 @@ impl Route {
             Self::Batch => 2,
             // A receipt's, or else the batch's: both.
             Self::Webhook => 2,
-            // Here only: the receipt's and the request's.
-            Self::Explain => 2,
+            // Here only: the receipt's and the request's or batch's, and of a bad one the usual
+            // mistakes.
+            Self::Explain => 42,
             Self::Keys | Self::Live | Self::Ready | Self::Document | Self::Unknown => 0,
         }
     }

@@ -192,7 +192,11 @@ fn batch_not_signed(why: NotSigned, body: &[u8]) -> Refusal {
     }
     let (kind, code, detail) = match why {
         NotSigned::Format(error) => return malformed(error, Kind::InvalidBatch),
-        NotSigned::Length(length) => (Kind::InvalidBatch, "invalid_signature_length", length.to_string()),
+        NotSigned::Length(length) => (
+            Kind::InvalidBatch,
+            FaultCode::InvalidSignatureLength.as_str(),
+            length.to_string(),
+        ),
         NotSigned::Signature(bad) => (
             Kind::BadBatchSignature,
             RejectReason::BadBatchSignature.as_str(),

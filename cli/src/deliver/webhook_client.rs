@@ -40,7 +40,7 @@ impl Transport for WebhookClient {
             .post(headers, submission.body.clone(), ANSWER_BYTES_MAX)
             .await
         {
-            Ok(answer) if answer.status.is_success() => Try::Ended(SubmissionOutcome::Accepted),
+            Ok(answer) if answer.status.is_success() => Try::Ended(SubmissionOutcome::Accepted(None)),
             Ok(answer) => Try::answered(answer.status, &answer.headers, &answer.body),
             Err(error) if error.may_pass() => Try::again(error.to_string()),
             // A private address, a wrong certificate: it will be the same for every receipt.

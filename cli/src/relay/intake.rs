@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_TYPE, HOST, ORIGIN};
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Body;
 use receipts_client::{ReceiptsClient, RecordError, SignedReceipt, Use};
 use serde::Serialize;
 use serde_json::{Deserializer, json};
 use service::cpu::CpuPool;
+use service::host;
 use service::problem::{Kind, Problem};
 use service::request_id::{HEADER as REQUEST_ID, RequestId};
 use tokio::time::timeout;
@@ -81,8 +82,11 @@ impl Intake {
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
+        if !host::is_right(request.version(), request.headers()) {
+            return Err(Box::new(Problem::new(Kind::BadRequest, host::WANTED)));
+        }
         if caller == ConnectionOrigin::Port {
-            check_origin(request.headers())?;
+            check_origin(request.uri(), request.headers())?;
         }
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         match (path.as_str(), method) {
@@ -216,13 +220,16 @@ fn not_allowed(methods: &'static str) -> Problem {
 }
 
 /// Refuses web pages. They can send requests to this machine, and their names can resolve to it.
-fn check_origin(headers: &HeaderMap) -> Result<(), Box<Problem>> {
-    let host = headers
-        .get(HOST)
-        .and_then(|host| host.to_str().ok())
-        .unwrap_or_default();
-    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
-    if headers.contains_key(ORIGIN) || !matches!(name, "127.0.0.1" | "localhost" | "[::1]") {
+/// The host is that of `Host`, and of a target in absolute form (RFC 9112, section 3.2.2).
+fn check_origin(target: &Uri, headers: &HeaderMap) -> Result<(), Box<Problem>> {
+    let host = headers.get(HOST).map(|host| host.to_str().unwrap_or_default());
+    let hosts = [host, target.authority().map(|authority| authority.as_str())];
+    let is_local = |host: &str| {
+        let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+        matches!(name, "127.0.0.1" | "localhost" | "[::1]")
+    };
+    let is_named = hosts.iter().any(Option::is_some);
+    if headers.contains_key(ORIGIN) || !is_named || !hosts.into_iter().flatten().all(is_local) {
         let detail = "the relay is for programs of this machine, not for web pages: send no Origin, and name \
                       127.0.0.1 or localhost as the host";
         return Err(Box::new(Problem::new(Kind::BadRequest, detail)));
@@ -289,15 +296,24 @@ mod tests {
             headers.extend(origin.map(|origin| (ORIGIN, HeaderValue::from_static(origin))));
             headers
         };
+        let path = Uri::from_static("/v1/uses");
         for host in ["127.0.0.1:8787", "localhost:8787", "[::1]:8787"] {
-            assert!(check_origin(&headers(host, None)).is_ok(), "{host}");
-            assert!(
-                check_origin(&headers(host, Some("https://evil.example"))).is_err(),
-                "{host}"
-            );
+            assert!(check_origin(&path, &headers(host, None)).is_ok(), "{host}");
+            let of_page = headers(host, Some("https://evil.example"));
+            assert!(check_origin(&path, &of_page).is_err(), "{host}");
         }
         for host in ["evil.example:8787", "127.0.0.1.evil.example", ""] {
-            assert!(check_origin(&headers(host, None)).is_err(), "{host}");
+            assert!(check_origin(&path, &headers(host, None)).is_err(), "{host}");
         }
+        for (target, is_local) in [
+            ("http://localhost:8787/v1/uses", true),
+            ("http://evil.example/v1/uses", false),
+            ("http://localhost@evil.example/v1/uses", false),
+        ] {
+            let target = Uri::from_static(target);
+            let checked = check_origin(&target, &headers("127.0.0.1:8787", None));
+            assert_eq!(checked.is_ok(), is_local, "{target}");
+        }
+        assert!(check_origin(&path, &HeaderMap::new()).is_err());
     }
 }

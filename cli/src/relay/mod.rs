@@ -35,6 +35,9 @@ it answered, kill -9 and power loss lose nothing: the next relay with this spool
 A use has url, purpose (training, inference or research), context, and content or contentHash. Optional: publisher, \
 entryId, receiptId, timestamp, datasetId, modelId, queryId, sessionId, studyId, researcherId. docs/relay.md has the details.
 
+A batch leaves the spool with a signed acknowledgement of its bytes, by a published key of the gateway, or with the gateway's own \
+refusal. HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY name proxies before the gateway; this machine is never behind one.
+
 Whoever may write to the socket signs as this client. SIGTERM or Ctrl-C drains for 5 seconds; the spool has the rest. \
 SIGHUP has no effect.
 
@@ -112,6 +115,9 @@ pub struct Relay {
     /// Hours after which a batch in the spool is given up
     #[arg(long, value_name = "N", default_value = "72", value_parser = clap::value_parser!(u16).range(1..=700))]
     spool_hours_max: u16,
+    /// Size of what is retained of acknowledged batches, in MiB; with 0 nothing is
+    #[arg(long, value_name = "N", default_value = "256", value_parser = clap::value_parser!(u32).range(0..=1_048_576))]
+    acknowledged_mib_max: u32,
     /// Milliseconds after which a batch that isn't full is sent
     #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..=60_000))]
     batch_delay_ms: u32,
@@ -181,6 +187,7 @@ impl Relay {
             queue_receipts_max: self.spool_receipts_max as usize,
             queue_bytes_max: (self.spool_mib_max as usize) << 20,
             requests_in_flight_max: self.requests_max.into(),
+            acknowledged_bytes_max: u64::from(self.acknowledged_mib_max) << 20,
             spool_age_max: Duration::from_secs(u64::from(self.spool_hours_max) * 3_600),
             ..ClientOptions::default()
         }

@@ -3,7 +3,7 @@
 use std::fs::{self, Permissions};
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
@@ -29,21 +29,40 @@ pub struct Sockets {
     file: SocketFile,
 }
 
-/// A socket's file, removed when this is dropped.
-struct SocketFile(PathBuf);
+/// A socket's file, removed when this is dropped, unless somebody replaced it.
+struct SocketFile {
+    path: PathBuf,
+    inode: (u64, u64),
+}
+
+impl SocketFile {
+    fn new(path: &Path) -> io::Result<Self> {
+        Ok(Self {
+            path: path.to_owned(),
+            inode: inode(path)?,
+        })
+    }
+}
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
+        if inode(&self.path).is_ok_and(|inode| inode == self.inode) {
+            let _ = fs::remove_file(&self.path);
+        }
     }
+}
+
+fn inode(path: &Path) -> io::Result<(u64, u64)> {
+    let metadata = fs::symlink_metadata(path)?;
+    Ok((metadata.dev(), metadata.ino()))
 }
 
 impl Sockets {
     /// Binds the socket, which a killed relay may have left, and the port.
     ///
     /// # Errors
-    /// Another process answers on the socket, or it can't be bound; a port that isn't this
-    /// machine's alone.
+    /// Another process answers on the socket, another file has its path, or it can't be bound; a
+    /// port that isn't this machine's alone.
     pub fn bind(path: &Path, mode: u32, listen: Option<SocketAddr>) -> Result<Self, CommandFailure> {
         if let Some(address) = listen.filter(|address| !address.ip().is_loopback()) {
             return Err(CommandFailure::Input(format!(
@@ -51,8 +70,7 @@ impl Sockets {
             )));
         }
         let failed = |error: io::Error| CommandFailure::Unavailable(format!("--socket {}: {error}", path.display()));
-        let socket = bind_socket(path, mode).map_err(failed)?;
-        let file = SocketFile(path.to_owned());
+        let (socket, file) = bind_socket(path, mode).map_err(failed)?;
         let port = listen.map(bind_port).transpose()?;
         Ok(Self { socket, port, file })
     }
@@ -91,22 +109,35 @@ impl http_server::Listener for RelaySocket {
     }
 }
 
-fn bind_socket(path: &Path, mode: u32) -> io::Result<UnixListener> {
-    if UnixStream::connect(path).is_ok() {
-        return Err(io::Error::new(
-            io::ErrorKind::AddrInUse,
-            "another process answers on it",
-        ));
-    }
+fn bind_socket(path: &Path, mode: u32) -> io::Result<(UnixListener, SocketFile)> {
+    check_replaceable(path)?;
     // Nobody connects before the mode is set.
     let mut hidden = path.as_os_str().to_owned();
     hidden.push(format!(".new-{}", std::process::id()));
     let hidden = PathBuf::from(hidden);
+    check_replaceable(&hidden)?;
     let _ = fs::remove_file(&hidden);
     let listener = UnixListener::bind(&hidden)?;
     fs::set_permissions(&hidden, Permissions::from_mode(mode))?;
     fs::rename(&hidden, path)?;
-    Ok(listener)
+    Ok((listener, SocketFile::new(path)?))
+}
+
+/// Refuses a path with anything but a socket on which nobody answers.
+fn check_replaceable(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+        Ok(metadata) if !metadata.file_type().is_socket() => Err(io::Error::new(
+            io::ErrorKind::AlreadyExists,
+            "it is another file, not a socket: remove it, or name another path",
+        )),
+        Ok(_) if UnixStream::connect(path).is_ok() => Err(io::Error::new(
+            io::ErrorKind::AddrInUse,
+            "another process answers on it",
+        )),
+        Ok(_) => Ok(()),
+    }
 }
 
 fn bind_port(address: SocketAddr) -> Result<TcpListener, CommandFailure> {
@@ -119,7 +150,8 @@ fn bind_port(address: SocketAddr) -> Result<TcpListener, CommandFailure> {
 
 #[cfg(test)]
 mod tests {
-    use super::parse_mode;
+    #![allow(clippy::unwrap_used)]
+    use super::*;
 
     #[test]
     fn a_socket_is_its_owners_and_groups_at_most() {
@@ -127,5 +159,32 @@ mod tests {
         for wrong in ["666", "777", "060", "400", "six", ""] {
             assert!(parse_mode(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[tokio::test]
+    async fn only_a_socket_that_nobody_uses_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("relay.sock");
+        // As a killed relay leaves it.
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        let first = Sockets::bind(&path, 0o600, None).unwrap();
+        assert!(Sockets::bind(&path, 0o600, None).is_err());
+        // What came into its place stays when the first one ends.
+        fs::remove_file(&path).unwrap();
+        let second = Sockets::bind(&path, 0o600, None).unwrap();
+        drop(first);
+        UnixStream::connect(&path).unwrap();
+        drop(second);
+        assert!(!path.exists());
+
+        let (file, link) = (dir.path().join("client.key"), dir.path().join("link"));
+        fs::write(&file, "secret").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        for other in [&file, &link, &dir.path().to_owned()] {
+            let failed = Sockets::bind(other, 0o600, None).err().unwrap();
+            assert!(failed.to_string().contains("not a socket"), "{failed}");
+        }
+        assert_eq!(fs::read_to_string(&file).unwrap(), "secret");
+        assert!(link.is_symlink());
     }
 }

@@ -10,7 +10,7 @@ use serde::de::IgnoredAny;
 use crate::failure::CommandFailure;
 use crate::input::Document;
 
-/// Requests prepared side by side: hashing, signing and compressing them is work for all cores.
+/// Requests prepared side by side: hashing and signing them is work for all cores.
 const PREPARED_TOGETHER: usize = 32;
 /// Largest size of a batch without its receipts, in bytes.
 const BATCH_FRAME_BYTES: usize = 4 << 10;
@@ -179,7 +179,6 @@ impl Grouping {
         } else {
             None
         };
-        let body = self.compression.apply(body).map_err(|e| at_line(e.to_string()))?;
         Ok(PreparedRequest {
             submission: Submission {
                 kind: draft.kind,

@@ -41,8 +41,11 @@ Receipts go as they stand: `receipts sign` signs them. The key makes the request
 --batch the batches' own signatures, so it must be the key in the receipts' client.publicKey. A document that is \
 a batch already is submitted as a batch.
 
-Answers 408, 429, 500, 502, 503 and 504 and broken connections are tried again after growing, jittered pauses, and not before a \
+Only the gateway's own refusal ends a request, and only a signed acknowledgement of its bytes, by a published key of the \
+gateway, is success. Everything else, such as a proxy's page, is tried again after growing, jittered pauses, and not before a \
 Retry-After of up to a minute. A receipt sent twice is counted once, so a retry is harmless, and so is running it all again.
+
+HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY name proxies; this machine is never behind one.
 
 Examples:
   receipts send --url http://127.0.0.1:8080 --key client.key signed.ndjson

@@ -51,7 +51,7 @@ impl Summary {
     pub fn count(&mut self, request: &PreparedRequest, outcome: SubmissionOutcome, retries: u64) {
         self.retries += retries;
         match outcome {
-            SubmissionOutcome::Accepted => self.accepted.add(request),
+            SubmissionOutcome::Accepted(_) => self.accepted.add(request),
             SubmissionOutcome::Unavailable(_) => self.unknown.add(request),
             SubmissionOutcome::Refused(refusal) => {
                 let key = (refusal.status, refusal.code.clone());

@@ -52,7 +52,13 @@ pub(crate) fn command() -> Command {
 }
 
 pub(crate) fn receipts(args: &[&str], input: &[u8]) -> Ran {
+    receipts_with(&[], args, input)
+}
+
+/// As [`receipts`], with these variables of the environment.
+pub(crate) fn receipts_with(variables: &[(&str, &str)], args: &[&str], input: &[u8]) -> Ran {
     let mut child = command()
+        .envs(variables.iter().copied())
         .args(args)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

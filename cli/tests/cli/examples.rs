@@ -5,8 +5,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::command::receipts;
+use crate::answering::{accepted, answering, response};
+use crate::command::{key, receipts};
 use clap::CommandFactory;
+use serde_json::{Value, json};
 
 /// Lines that a terminal of 80 columns doesn't wrap: a wrapped command is two when it is pasted.
 const COLUMNS_MAX: usize = 80;
@@ -267,4 +269,45 @@ fn completions_and_man_pages_know_every_command() {
     let first = receipts(&["man"], b"").expect(0).stdout;
     assert!(first.contains("receipts\\-trigger(1)"), "{first}");
     receipts(&["man", "--out", "/proc/none"], b"").expect(2);
+}
+
+/// A receipt in Go: its canonical form is another program's, and so are its characters.
+#[test]
+fn the_sender_in_go_sends_what_verifies() {
+    let folder = tempfile::tempdir().unwrap();
+    let (key, _) = key(folder.path(), "Ed25519");
+    let (url, came) = answering(|n| match n {
+        0 => response("404 Not Found", "", "<html>"),
+        _ => accepted(),
+    });
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/go/sender.go");
+    let context = "\u{e9}\u{20ac}\u{1f600}\u{2028}\u{7f}\n\"\\/<>& \u{1} \\u2028";
+    let content_use = |context: &str| json!({"url": "https://news.example/2026/11/lead", "purpose": "inference", "context": context, "content": "hello"});
+    let uses = folder.path().join("uses.ndjson");
+    fs::write(&uses, format!("{}\n{}\n", content_use(context), content_use("b"))).unwrap();
+    let ran = Command::new("go")
+        .args(["run", source, "-url", &url, "-key"])
+        .arg(&key)
+        .args(["-client-id", "018f3f3c-7f2e-7cc0-8b6a-2f6d1c7e9a10", "-name", "Atlas"])
+        .args(["-version", "3.1", "-organization", "Example Labs"])
+        .stdin(fs::File::open(&uses).unwrap())
+        .env("GOTOOLCHAIN", "local")
+        .current_dir(folder.path())
+        .output()
+        .expect("scripts/install-deps installs Go");
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let answer: Value = serde_json::from_slice(&ran.stdout).unwrap();
+    assert_eq!(answer["receiptCount"], 2);
+    let bodies: Vec<Vec<u8>> = came.try_iter().map(|request| request.body).collect();
+    assert_eq!(
+        (bodies.len(), &bodies[0]),
+        (2, &bodies[1]),
+        "a page of a proxy is no answer"
+    );
+    let verified = receipts(&["verify"], &bodies[0]).expect(0).lines();
+    assert_eq!(verified.len(), 2);
+    let batch: Value = serde_json::from_slice(&bodies[0]).unwrap();
+    let receipt = &batch["receipts"][0];
+    assert_eq!(receipt["usage"]["context"], context);
+    assert_eq!(receipt["content"]["entryId"], "69f09ffd-d89e-5092-b485-1da5d197cce5");
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::answering::{answering, response};
+use crate::answering::{accepted, answering};
 use crate::command::{key, ndjson, receipt, receipts, sign};
 use test_engines::Certificates;
 use tokio::net::{TcpListener, TcpStream};
@@ -57,7 +57,7 @@ fn https_trusts_the_given_authority_and_names_the_option_otherwise() {
     let dir = tempfile::tempdir().unwrap();
     let (key, public) = key(dir.path(), "Ed25519");
     let signed = ndjson(&sign(&key, &[receipt(&public), receipt(&public)]));
-    let (plain, came) = answering(|_| response("202 Accepted", "", r#"{"status":"queued"}"#));
+    let (plain, came) = answering(|_| accepted());
     let to = plain.strip_prefix("http://").unwrap().parse().unwrap();
     let folders = ["ours", "other"].map(|name| dir.path().join(name));
     let [ours, other] = folders.map(|folder| {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::answering::{answering, answering_to, response};
+use crate::answering::{accepted, answering, answering_to, response};
 use crate::command::{command, key, receipts};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -128,8 +128,10 @@ fn content_use(number: usize) -> Value {
            "content": format!("text {number}")})
 }
 
-fn accepted() -> String {
-    response("202 Accepted", "", r#"{"batchId":"b","status":"queued"}"#)
+fn with_time(timestamp: &str) -> Value {
+    let mut content_use = content_use(0);
+    content_use["timestamp"] = json!(timestamp);
+    content_use
 }
 
 #[test]
@@ -156,9 +158,9 @@ fn uses_become_receipts_that_verify() {
     let mut arrived = Vec::new();
     for request in came.try_iter() {
         assert_eq!(request.path, "/api/v1/receipts/batch");
-        let verified = receipts(&["verify"], &request.body).expect(0).lines();
+        let verified = receipts(&["verify"], &request.decoded()).expect(0).lines();
         arrived.extend(verified.iter().map(|line| line["receiptId"].clone()));
-        let batch: Value = serde_json::from_slice(&request.body).unwrap();
+        let batch: Value = serde_json::from_slice(&request.decoded()).unwrap();
         assert_eq!(batch["receipts"][0]["client"]["id"], CLIENT_ID);
     }
     arrived.sort_by_key(ToString::to_string);
@@ -168,17 +170,20 @@ fn uses_become_receipts_that_verify() {
     let pem = std::fs::read_to_string(path).unwrap();
     let secret = pem.lines().nth(1).unwrap();
     assert!(!relay.log().contains(secret) && !relay.log().contains("text 1"));
-    let second = RunningRelay::try_start(&dir, &url);
+    let second = RunningRelay::try_start(&dir, &url, "relay.sock");
     assert!(second.contains("another process answers on it"), "{second}");
+    let in_the_way = RunningRelay::try_start(&dir, &url, "Ed25519.key");
+    assert!(in_the_way.contains("not a socket"), "{in_the_way}");
+    assert_eq!(std::fs::read_to_string(dir.path().join("Ed25519.key")).unwrap(), pem);
     assert_eq!(relay.signal("-TERM"), Some(0), "{}", relay.log());
     assert!(!relay.socket.exists());
 }
 
 impl RunningRelay {
-    /// Runs a second relay with the same socket to its end; returns what it logged.
-    fn try_start(dir: &tempfile::TempDir, url: &str) -> String {
+    /// Runs a second relay with a socket in `dir` to its end; returns what it logged.
+    fn try_start(dir: &tempfile::TempDir, url: &str, socket: &str) -> String {
         let file = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
-        let (key, spool, socket) = (file("Ed25519.key"), file("spool"), file("relay.sock"));
+        let (key, spool, socket) = (file("Ed25519.key"), file("spool"), file(socket));
         let args = [
             "relay", "--url", url, "--key", &key, "--spool", &spool, "--socket", &socket,
         ];
@@ -223,6 +228,12 @@ fn wrong_requests_are_refused_with_their_faults() {
             r#"{"url": "https://news.example/", "spelt": "wrong"}"#.to_owned(),
             400,
         ),
+        (
+            "POST",
+            "/v1/uses",
+            with_time("2026-11-25T10:00:00+24:00").to_string(),
+            400,
+        ),
         ("POST", "/v1/uses", format!("[\"{}\"]", "x".repeat(17 << 10)), 413),
         ("GET", "/v1/uses", String::new(), 405),
         ("POST", "/v1/state", String::new(), 405),
@@ -257,11 +268,25 @@ fn wrong_requests_are_refused_with_their_faults() {
         let (answered, answer) = exchange(stream, &head, &content_use(7).to_string()).unwrap();
         assert_eq!(answered, status, "{headers}: {answer}");
     }
+    // A target in absolute form names its host, and two hosts are one too many.
+    for (target, hosts) in [
+        ("http://evil.example/v1/uses", "Host: localhost\r\n"),
+        ("/v1/uses", "Host: localhost\r\nHost: localhost\r\n"),
+        ("/v1/uses", "Host: localhost\r\nHost: evil.example\r\n"),
+    ] {
+        let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        let head = format!("POST {target} HTTP/1.1\r\n{hosts}{json}");
+        let (status, answer) = exchange(stream, &head, &content_use(7).to_string()).unwrap();
+        assert_eq!(status, 400, "{target} {hosts}: {answer}");
+    }
+    let stream = UnixStream::connect(&relay.socket).unwrap();
+    let head = "POST /v1/uses HTTP/1.1\r\nHost: relay\r\nHost: relay\r\n";
+    assert_eq!(exchange(stream, head, &content_use(7).to_string()).unwrap().0, 400);
     drop(relay);
     let receipts: usize = came
         .try_iter()
         .map(|request| {
-            serde_json::from_slice::<Value>(&request.body).unwrap()["receipts"]
+            serde_json::from_slice::<Value>(&request.decoded()).unwrap()["receipts"]
                 .as_array()
                 .unwrap()
                 .len()
@@ -358,7 +383,7 @@ fn kill_9_under_load_loses_nothing_that_was_answered() {
         problems: Vec::new(),
     }));
     let answering = Arc::clone(&gateway);
-    let (url, _came) = answering_to(move |n, came| answering.lock().answer(n, &came.body));
+    let (url, _came) = answering_to(move |n, came| answering.lock().answer(n, &came.decoded()));
     let mut relay = RunningRelay::start(dir.path(), &url, &[]);
     let (answered, stop) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicBool::new(false)));
     let clients: Vec<_> = (0..4_usize)

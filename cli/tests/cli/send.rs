@@ -1,15 +1,13 @@
 //! `receipts send` against a gateway of a few lines, whose answers the tests choose.
 
-use std::io::Read;
 use std::net::TcpListener;
 
-use crate::answering::{Came, answering, response};
-use crate::command::{key, ndjson, receipt, receipts, sign};
+use crate::answering::{Came, accepted, answering, answering_to, response};
+use crate::command::{key, ndjson, receipt, receipts, receipts_with, sign};
 use serde_json::{Value, json};
 
-fn accepted() -> String {
-    response("202 Accepted", "", r#"{"status":"queued"}"#)
-}
+/// The gateway's own problem, which judges the body.
+const PROBLEM: &str = r#"{"type":"/problems/invalid_receipt","code":"wrong_type","detail":"d","errors":[{"pointer":"/usage/context","code":"wrong_type","detail":"must be a string"}]}"#;
 
 #[test]
 fn bodies_go_as_they_are_with_a_signature_over_them() {
@@ -58,7 +56,10 @@ fn single_receipts_become_signed_batches() {
     let (path, public) = key(dir.path(), "Ed25519");
     let signed = sign(&path, &[(); 5].map(|()| receipt(&public)));
     for compression in ["--gzip", "--zstd"] {
-        let (url, came) = answering(|_| accepted());
+        let (url, came) = answering_to(|_, came| match came.path.as_str() {
+            "/api/v1/receipts/batch" => accepted(),
+            _ => response("400 Bad Request", "", PROBLEM),
+        });
         let args = [
             "send",
             "--url",
@@ -71,21 +72,13 @@ fn single_receipts_become_signed_batches() {
             "--json",
         ];
         let input = format!("{}not json\n", ndjson(&signed));
-        let summary = receipts(&args, input.as_bytes()).expect(0).json();
-        assert_eq!(summary["accepted"], json!({"receipts": 6, "requests": 4}));
+        let summary = receipts(&args, input.as_bytes()).expect(1).json();
+        assert_eq!(summary["accepted"], json!({"receipts": 5, "requests": 3}));
 
         let mut in_batches = Vec::new();
         for request in came.try_iter() {
             assert_eq!(request.header("content-encoding"), Some(&compression[2..]));
-            let mut body = Vec::new();
-            match compression {
-                "--gzip" => drop(
-                    flate2::read::GzDecoder::new(request.body.as_slice())
-                        .read_to_end(&mut body)
-                        .unwrap(),
-                ),
-                _ => body = zstd::decode_all(request.body.as_slice()).unwrap(),
-            }
+            let body = request.decoded();
             assert_signature(&request, &body, &public);
             if request.path == "/api/v1/receipts/batch" {
                 let lines = receipts(&["verify"], &body).expect(0).lines();
@@ -108,7 +101,6 @@ fn what_may_be_tried_again_is_and_nothing_else() {
     let dir = tempfile::tempdir().unwrap();
     let (path, public) = key(dir.path(), "Ed25519");
     let signed = sign(&path, &[receipt(&public), receipt(&public)]);
-    let problem = r#"{"code":"wrong_type","detail":"d","errors":[{"pointer":"/usage/context","code":"wrong_type","detail":"must be a string"}]}"#;
     let (url, came) = answering(move |n| match n {
         0 => response(
             "503 Service Unavailable",
@@ -119,7 +111,11 @@ fn what_may_be_tried_again_is_and_nothing_else() {
         // The connection breaks before an answer.
         2 => String::new(),
         3 => accepted(),
-        _ => response("400 Bad Request", "", problem),
+        // A code alone isn't the gateway's, and a 202 alone no acknowledgement.
+        4 => response("403 Forbidden", "", r#"{"code":"client_key_unknown","detail":"no"}"#),
+        5 => response("202 Accepted", "", r#"{"status":"queued"}"#),
+        6 => response("404 Not Found", "", "<html>"),
+        _ => response("400 Bad Request", "", PROBLEM),
     });
     let args = [
         "send",
@@ -133,16 +129,15 @@ fn what_may_be_tried_again_is_and_nothing_else() {
     ];
     let summary = receipts(&args, ndjson(&signed).as_bytes()).expect(1).json();
     assert_eq!(summary["accepted"]["receipts"], 1);
-    assert_eq!(summary["retries"], 3);
+    assert_eq!(summary["retries"], 6);
     let first = json!({"line": 2, "pointer": "/usage/context", "detail": "must be a string"});
     let refused = json!([{"status": 400, "code": "wrong_type", "receipts": 1, "requests": 1, "first": first}]);
     assert_eq!(summary["refused"], refused);
     let bodies: Vec<Vec<u8>> = came.try_iter().map(|request| request.body).collect();
-    assert_eq!(bodies.len(), 5);
-    assert!(
-        bodies[..4].iter().all(|body| *body == bodies[0]),
-        "a retry is the same bytes"
-    );
+    assert_eq!(bodies.len(), 8);
+    for tries in [&bodies[..4], &bodies[4..]] {
+        assert!(tries.iter().all(|body| *body == tries[0]), "a retry is the same bytes");
+    }
 }
 
 #[test]
@@ -167,8 +162,50 @@ fn an_unavailable_gateway_exits_with_3_and_wrong_usage_with_2() {
         signed.as_bytes(),
     )
     .expect(3);
+    // A wrong address, behind which something else answers.
+    let (page, _came) = answering(|_| response("404 Not Found", "", "<html>nothing here</html>"));
+    let args = ["send", "--url", &page, "--key", path, "--attempts", "2"];
+    let ran = receipts(&args, signed.as_bytes()).expect(3);
+    assert!(
+        ran.stderr.contains("404") && ran.stderr.contains("nothing here"),
+        "{}",
+        ran.stderr
+    );
     receipts(&["send", "--url", &url, "--key", path], b"").expect(2);
     receipts(&["send", "--url", "ftp://localhost", "--key", path], signed.as_bytes()).expect(2);
     receipts(&["send", "--url", "localhost", "--key", path], signed.as_bytes()).expect(2);
     receipts(&["send", "--key", path], signed.as_bytes()).expect(2);
+}
+
+#[test]
+fn a_proxy_of_the_environment_is_used() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, public) = key(dir.path(), "Ed25519");
+    let signed = ndjson(&sign(&path, &[receipt(&public)]));
+    let send = |variables: &[(&str, &str)], url: &str| {
+        let path = path.to_str().unwrap();
+        let args = ["send", "--url", url, "--key", path, "--attempts", "1", "--json"];
+        receipts_with(variables, &args, signed.as_bytes())
+    };
+    // Nobody resolves the gateway's name: the proxy gets it.
+    let (proxy, came) = answering_to(|_, came| match came.path.as_str() {
+        "http://gateway.invalid/api/v1/receipts" => accepted(),
+        _ => response("502 Bad Gateway", "", ""),
+    });
+    let summary = send(&[("http_proxy", &proxy)], "http://gateway.invalid")
+        .expect(0)
+        .json();
+    assert_eq!(summary["accepted"]["receipts"], 1);
+    let with_password = proxy.replace("http://", "http://user:secret@");
+    send(&[("HTTPS_PROXY", &with_password)], "https://gateway.invalid").expect(3);
+    let tunnel = came.try_iter().last().unwrap();
+    assert_eq!(tunnel.path, "gateway.invalid:443");
+    assert_eq!(tunnel.header("proxy-authorization"), Some("Basic dXNlcjpzZWNyZXQ="));
+    let left_out = [("http_proxy", proxy.as_str()), ("no_proxy", "gateway.invalid")];
+    send(&left_out, "http://gateway.invalid").expect(3);
+    assert_eq!(came.try_iter().count(), 0);
+    // This machine isn't behind a proxy.
+    let (gateway, _came) = answering(|_| accepted());
+    send(&[("http_proxy", &proxy)], &gateway).expect(0);
+    assert_eq!(came.try_iter().count(), 0);
 }

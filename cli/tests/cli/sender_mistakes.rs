@@ -183,6 +183,11 @@ impl Sender {
             },
             duplicate,
             conflict,
+            {
+                let receipt = good();
+                let signature = STANDARD.decode(receipt["signature"].as_str().unwrap()).unwrap();
+                self.with("/signature", Some(hex::encode(signature).into()))
+            },
             // No mistake: what the two before are compared with. It is sent first.
             original,
         ]
@@ -249,7 +254,7 @@ fn outcome_at(lines: &[Value], (offset, index): (u64, u64)) -> String {
 #[test]
 fn senders_see_what_the_document_says() {
     let documented = documented();
-    assert_eq!(documented.len(), 20);
+    assert_eq!(documented.len(), 21);
     let dir = tempfile::tempdir().unwrap();
     let (path, _) = key(dir.path(), "Ed25519");
     let pem = std::fs::read_to_string(&path).unwrap();
@@ -297,6 +302,12 @@ fn senders_see_what_the_document_says() {
         "",
         "a good receipt has no line"
     );
+    // What the 17th is signed over instead.
+    let indented = lines.iter().any(|line| {
+        let detail = line["detail"].as_str();
+        detail.is_some_and(|detail| detail.contains("indented form"))
+    });
+    assert!(indented, "{lines:?}");
     // One line for each, and the last one.
     assert_eq!(lines.len(), acknowledged + 1);
     assert_eq!(up.stop(), 0);

@@ -1,6 +1,7 @@
-//! Opens a stream to a URI's host.
+//! Opens a stream to a URI's host, or to a proxy before it.
 
 use std::io;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -8,6 +9,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::Uri;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::proxy::Tunnel;
+use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
@@ -22,6 +26,7 @@ use crate::stream::ClientStream;
 #[derive(Clone)]
 pub struct StreamConnector {
     socket: Option<PathBuf>,
+    proxies: Option<Arc<Matcher>>,
     tls: Option<Arc<ClientConfig>>,
     wait_max: Duration,
 }
@@ -33,9 +38,18 @@ impl StreamConnector {
     pub fn new(tls: Option<Arc<ClientConfig>>, wait_max: Duration) -> Self {
         Self {
             socket: None,
+            proxies: None,
             tls,
             wait_max,
         }
+    }
+
+    /// Connects through the proxies that `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY`
+    /// name, in either case of letters, but never to this machine.
+    #[must_use]
+    pub fn through_environment_proxies(mut self) -> Self {
+        self.proxies = Some(Arc::new(Matcher::from_env()));
+        self
     }
 
     /// Connects to a Unix socket, whatever the URI's host is.
@@ -43,6 +57,7 @@ impl StreamConnector {
     pub fn to_socket(path: PathBuf, wait_max: Duration) -> Self {
         Self {
             socket: Some(path),
+            proxies: None,
             tls: None,
             wait_max,
         }
@@ -65,8 +80,23 @@ impl StreamConnector {
         // An IPv6 address is in brackets in a URL, and nowhere else.
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let is_https = uri.scheme_str() == Some("https");
-        let default_port = if is_https { 443 } else { 80 };
-        let stream = TcpStream::connect((host, uri.port_u16().unwrap_or(default_port))).await?;
+        let port = uri.port_u16().unwrap_or(if is_https { 443 } else { 80 });
+        let proxies = self.proxies.filter(|_| !is_this_machine(host));
+        let stream = match proxies.and_then(|proxies| proxies.intercept(uri)) {
+            None => TcpStream::connect((host, port)).await?,
+            Some(proxy) if proxy.uri().scheme_str() != Some("http") => {
+                return Err(io::Error::other("the proxy's address must be http://HOST:PORT"));
+            }
+            Some(proxy) if is_https || proxy.basic_auth().is_some() => {
+                tunnel(&proxy, format!("https://{}:{port}", uri.host().unwrap_or_default())).await?
+            }
+            Some(proxy) => {
+                let name = proxy.uri().host().unwrap_or_default();
+                let stream = TcpStream::connect((name, proxy.uri().port_u16().unwrap_or(80))).await?;
+                stream.set_nodelay(true)?;
+                return Ok(ClientStream::Proxy(TokioIo::new(stream)));
+            }
+        };
         // Without it, a request's last small piece waits for the peer's delayed acknowledgement.
         stream.set_nodelay(true)?;
         if !is_https {
@@ -77,6 +107,23 @@ impl StreamConnector {
         let stream = TlsConnector::from(tls).connect(name, stream).await?;
         Ok(ClientStream::Tls(Box::new(TokioIo::new(stream))))
     }
+}
+
+/// Opens a tunnel through a proxy to a host.
+async fn tunnel(proxy: &Intercept, to: String) -> io::Result<TcpStream> {
+    let to: Uri = to.parse().map_err(io::Error::other)?;
+    let mut tunnel = Tunnel::new(proxy.uri().clone(), HttpConnector::new());
+    if let Some(password) = proxy.basic_auth() {
+        tunnel = tunnel.with_auth(password.clone());
+    }
+    let opened = tunnel.call(to).await;
+    let opened =
+        opened.map_err(|error| io::Error::other(format!("the proxy {} opens no tunnel: {error}", proxy.uri())))?;
+    Ok(opened.into_inner())
+}
+
+fn is_this_machine(host: &str) -> bool {
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 impl Service<Uri> for StreamConnector {

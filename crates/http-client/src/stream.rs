@@ -16,13 +16,15 @@ pub enum ClientStream {
     Unix(TokioIo<UnixStream>),
     /// TCP.
     Tcp(TokioIo<TcpStream>),
+    /// TCP to a proxy, which gets requests with a target in absolute form.
+    Proxy(TokioIo<TcpStream>),
     /// TLS over TCP.
     Tls(Box<TokioIo<TlsStream<TcpStream>>>),
 }
 
 impl Connection for ClientStream {
     fn connected(&self) -> Connected {
-        Connected::new()
+        Connected::new().proxy(matches!(self, Self::Proxy(_)))
     }
 }
 
@@ -30,7 +32,7 @@ impl Read for ClientStream {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Unix(stream) => Pin::new(stream).poll_read(cx, buf),
-            Self::Tcp(stream) => Pin::new(stream).poll_read(cx, buf),
+            Self::Tcp(stream) | Self::Proxy(stream) => Pin::new(stream).poll_read(cx, buf),
             Self::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
         }
     }
@@ -40,7 +42,7 @@ impl Write for ClientStream {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Self::Unix(stream) => Pin::new(stream).poll_write(cx, buf),
-            Self::Tcp(stream) => Pin::new(stream).poll_write(cx, buf),
+            Self::Tcp(stream) | Self::Proxy(stream) => Pin::new(stream).poll_write(cx, buf),
             Self::Tls(stream) => Pin::new(stream).poll_write(cx, buf),
         }
     }
@@ -48,7 +50,7 @@ impl Write for ClientStream {
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Unix(stream) => Pin::new(stream).poll_flush(cx),
-            Self::Tcp(stream) => Pin::new(stream).poll_flush(cx),
+            Self::Tcp(stream) | Self::Proxy(stream) => Pin::new(stream).poll_flush(cx),
             Self::Tls(stream) => Pin::new(stream).poll_flush(cx),
         }
     }
@@ -56,7 +58,7 @@ impl Write for ClientStream {
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
-            Self::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
+            Self::Tcp(stream) | Self::Proxy(stream) => Pin::new(stream).poll_shutdown(cx),
             Self::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
         }
     }

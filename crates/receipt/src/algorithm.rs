@@ -49,6 +49,26 @@ impl fmt::Display for Algorithm {
     }
 }
 
+/// A signature that its algorithm can't have made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no signature of {algorithm} has {bytes} bytes")]
+pub struct ImpossibleLength {
+    /// The receipt's or the batch's `signatureAlgorithm`.
+    pub algorithm: Algorithm,
+    /// Bytes of the signature.
+    pub bytes: usize,
+}
+
+impl ImpossibleLength {
+    pub(crate) fn check(algorithm: Algorithm, bytes: usize) -> Result<(), Self> {
+        if algorithm.signs_in(bytes) {
+            Ok(())
+        } else {
+            Err(Self { algorithm, bytes })
+        }
+    }
+}
+
 /// The text names no supported algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the algorithm must be Ed25519, RSA-2048 or ECDSA-P256")]

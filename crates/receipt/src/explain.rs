@@ -5,7 +5,8 @@ use uuid::Uuid;
 
 use crate::fault::{Fault, FormatError};
 use crate::judge::{Arrival, BodyKind, Judge, JudgingState};
-use crate::reason::{describe, reason_of};
+use crate::mistakes;
+use crate::reason::{advised, reason_of};
 use crate::scratch::{self, Scratch};
 use crate::verdict::RejectReason;
 
@@ -135,7 +136,9 @@ impl Judge {
             }
         };
         match arrival.kind {
-            BodyKind::Receipt => self.explain_receipt(text, arrival.received_at_ms, Some(arrival.request_signature)),
+            BodyKind::Receipt => {
+                self.explain_receipt(text, arrival.received_at_ms, Some(arrival.request_signature), true)
+            }
             BodyKind::Batch => self.explain_batch(text, arrival.received_at_ms),
         }
     }
@@ -157,16 +160,28 @@ impl Judge {
         );
         explanation.batch_id = Some(batch.batch_id.clone().into_owned());
         let signed = self.check_batch_signature(&batch, &payload).map(|_| ());
+        let signed = signed.map_err(
+            |(reason, detail)| match batch.key_pem.as_deref().map(|pem| self.keys.get(pem)) {
+                Some(Ok(key)) if key.algorithm() == batch.algorithm => {
+                    let advice = mistakes::advice(&key, &payload, &batch.signature, None);
+                    (reason, format!("{detail}; {advice}"))
+                }
+                _ => (reason, detail),
+            },
+        );
         explanation.signature("batch_signature", signed);
         explanation.payload_hash = Some(hex::encode(aws_lc_rs::digest::digest(
             &aws_lc_rs::digest::SHA256,
             &payload,
         )));
         explanation.canonical = String::from_utf8(payload).ok();
+        // Receipts of a batch are usually signed in one way: the first bad one shows which.
+        let mut is_first = true;
         for range in &batch.receipts {
-            let receipt = self.explain_receipt(&text[range.clone()], received_at_ms, None);
+            let receipt = self.explain_receipt(&text[range.clone()], received_at_ms, None, is_first);
             if receipt.reason.is_some() {
                 explanation.outcome = "rejected";
+                is_first = false;
             }
             explanation.receipts.push(receipt);
         }
@@ -174,11 +189,23 @@ impl Judge {
     }
 
     /// Explains a receipt. `request_signature` is `None` for one of a batch, whose request has
-    /// none.
-    fn explain_receipt(&self, text: &str, received_at_ms: i64, request_signature: Option<Option<&str>>) -> Explanation {
+    /// none. With `diagnoses`, a bad signature is compared with the usual mistakes.
+    fn explain_receipt(
+        &self,
+        text: &str,
+        received_at_ms: i64,
+        request_signature: Option<Option<&str>>,
+        diagnoses: bool,
+    ) -> Explanation {
         let mut explanation = Explanation::new();
         let examined = scratch::with(|scratch: &mut Scratch| {
-            let examined = self.examine(text, received_at_ms, request_signature.flatten(), scratch);
+            let examined = self.examine(
+                text,
+                received_at_ms,
+                request_signature.flatten(),
+                &|| diagnoses,
+                scratch,
+            );
             if examined.payload_hash.is_some() {
                 explanation.canonical = Some(String::from_utf8_lossy(&scratch.canonical).into_owned());
             }
@@ -214,7 +241,7 @@ impl Judge {
                 } else if matches!(examined.state, JudgingState::Good(..)) {
                     explanation.signature("signature", Ok(()));
                 } else {
-                    explanation.signature("signature", Err((reason, describe(reason).to_owned())));
+                    explanation.signature("signature", Err((reason, advised(reason, examined.advice))));
                 }
             }
         }

@@ -81,6 +81,9 @@ codes! {
         "Sign with Ed25519, RSA-2048 or ECDSA-P256, and name it so.",
     /// Not standard, padded base64 (RFC 4648 section 4).
     InvalidBase64 = "invalid_base64", "Encode with the standard alphabet and padding, without line breaks.",
+    /// The signature has a length that no signature of its algorithm has.
+    InvalidSignatureLength = "invalid_signature_length",
+        "Send the decoded signature's 64 bytes (Ed25519, or ECDSA-P256 as r and s), 256 bytes (RSA-2048) or DER.",
     /// Not an SPKI public key in PEM of a supported kind.
     InvalidPublicKey = "invalid_public_key",
         "Send the public key as an SPKI PEM (`-----BEGIN PUBLIC KEY-----`). If it was the private key, replace the key.",

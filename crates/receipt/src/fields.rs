@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use uuid::Uuid;
 
+use crate::algorithm::ImpossibleLength;
 use crate::fault::{FaultCode, Faults};
 use crate::rules::{self, SignatureBytes, SignatureTextError};
 use crate::tape::{NodeId, NodeKind, Tape};
@@ -209,6 +210,25 @@ impl<'a> Fields<'_, 'a> {
             self.fault("/signatureAlgorithm", FaultCode::UnsupportedAlgorithm, detail);
         }
         algorithm
+    }
+
+    /// Refuses a signature that its algorithm can't have made. `id` is its text.
+    pub(crate) fn check_length(&mut self, signature: &[u8], id: NodeId, algorithm: Algorithm) {
+        if let Err(impossible) = ImpossibleLength::check(algorithm, signature.len()) {
+            let is_hex = self
+                .tape
+                .inner(id, self.text)
+                .bytes()
+                .all(|byte| byte.is_ascii_hexdigit());
+            let advice = if is_hex {
+                ": it looks like hexadecimal, write base64"
+            } else {
+                ""
+            };
+            let detail = format!("{impossible}{advice}");
+            self.faults
+                .push("/signature".to_owned(), FaultCode::InvalidSignatureLength, detail);
+        }
     }
 
     /// Holds the kind of a key against the algorithm that a signature names.

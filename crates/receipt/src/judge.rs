@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rayon::prelude::*;
 
@@ -13,16 +14,20 @@ use crate::canonical::{SIGNATURE_MEMBERS, write_object, write_value};
 use crate::fault::{FaultCode, FormatError};
 use crate::key::sha256;
 use crate::outer_signature::{BadOuterSignature, check_request};
-use crate::reason::{describe, reason_of, summary};
+use crate::reason::{advised, reason_of, summary};
 use crate::receipt::{self, Receipt, Unreadable};
 use crate::scan::{Scanner, utf8};
 use crate::scratch::{self, Scratch};
 use crate::tape::NodeKind;
 use crate::verdict::{BatchSignature, Judged, Origin, RejectReason, RejectedReceipt, VerifiedReceipt};
-use crate::{KeyCache, Limits, PublicKey};
+use crate::{KeyCache, Limits, PublicKey, mistakes};
 
 /// Receipts of a batch are judged this many at a time: about half a millisecond of one core.
 const CHUNK: usize = 16;
+
+/// Bad signatures of one second of arrivals that are compared with the usual mistakes, which takes
+/// about 20 verifications each: a flood of them costs no more than that.
+const DIAGNOSED_PER_S_MAX: u64 = 10;
 
 /// Kind of a record's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -51,6 +56,8 @@ pub struct Arrival<'a> {
 pub struct Judge {
     pub(crate) limits: Limits,
     pub(crate) keys: KeyCache,
+    /// A second of arrivals, in steps of 256, and the number of its diagnoses.
+    diagnosed: AtomicU64,
 }
 
 /// A receipt, looked at by itself.
@@ -61,6 +68,8 @@ pub(crate) struct Examined<'a> {
     /// no signature to check.
     pub(crate) outer: Result<Option<[u8; 32]>, BadOuterSignature>,
     pub(crate) state: JudgingState<'a>,
+    /// Advice where the receipt's own signature is bad, and was compared with the usual mistakes.
+    pub(crate) advice: Option<&'static str>,
 }
 
 /// State of a receipt that is being judged.
@@ -80,7 +89,21 @@ impl Judge {
         Self {
             limits,
             keys: KeyCache::new(key_cache_entries_max),
+            diagnosed: AtomicU64::new(0),
         }
+    }
+
+    /// Whether a bad signature that arrived now may be compared with the usual mistakes.
+    fn may_diagnose(&self, received_at_ms: i64) -> bool {
+        let second = u64::try_from(received_at_ms / 1_000).unwrap_or(0) << 8;
+        let next = |last: u64| match last.checked_sub(second) {
+            Some(count) if count >= DIAGNOSED_PER_S_MAX => None,
+            Some(_) => Some(last + 1),
+            None => Some(second + 1),
+        };
+        self.diagnosed
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next)
+            .is_ok()
     }
 
     /// The limits it judges by.
@@ -115,7 +138,9 @@ impl Judge {
             Err(error) => return no_receipt(arrival.body, &error),
         };
         let header = arrival.request_signature;
-        let examined = scratch::with(|scratch| self.examine(text, arrival.received_at_ms, header, scratch));
+        let may_diagnose = || self.may_diagnose(arrival.received_at_ms);
+        let examined =
+            scratch::with(|scratch| self.examine(text, arrival.received_at_ms, header, &may_diagnose, scratch));
         examined.judged(None)
     }
 
@@ -145,8 +170,15 @@ impl Judge {
             payload_hash: sha256(&payload),
             key_fingerprint,
         });
+        let may_diagnose = || self.may_diagnose(arrival.received_at_ms);
         let judge = |range: &std::ops::Range<usize>, scratch: &mut Scratch| {
-            self.examine(&text[range.clone()], arrival.received_at_ms, None, scratch)
+            self.examine(
+                &text[range.clone()],
+                arrival.received_at_ms,
+                None,
+                &may_diagnose,
+                scratch,
+            )
         };
         let chunks = batch.receipts.par_chunks(CHUNK);
         let examined: Vec<Vec<Examined<'_>>> = chunks
@@ -203,11 +235,13 @@ impl Judge {
 
     /// Looks at a receipt by itself, and first at the signature of the request that brought it, if
     /// there is one. Leaves its canonical bytes in `scratch.canonical`, empty where it has none.
+    /// `may_diagnose` decides whether a bad signature is compared with the usual mistakes.
     pub(crate) fn examine<'b>(
         &self,
         text: &'b str,
         received_at_ms: i64,
         request_signature: Option<&str>,
+        may_diagnose: &dyn Fn() -> bool,
         scratch: &mut Scratch,
     ) -> Examined<'b> {
         let Scratch { tape, canonical, .. } = scratch;
@@ -223,6 +257,7 @@ impl Judge {
                 payload_hash: None,
                 outer: Ok(None),
                 state: JudgingState::Unreadable(Box::new(error.into())),
+                advice: None,
             };
         }
         let mut hash = None;
@@ -240,12 +275,18 @@ impl Judge {
             (Some(key), Some(header)) => check_request(key, raw, header).map(|()| Some(*key.fingerprint())),
             _ => Ok(None),
         };
+        let mut advice = None;
         let state = match (read, key, &hash) {
             (Ok(receipt), ..) if outer.is_err() => JudgingState::Unsigned(Box::new(receipt)),
             (Ok(receipt), Some(key), Some(hash)) if key.verify_hashed(canonical, hash, &receipt.signature) => {
                 JudgingState::Good(Box::new(receipt), key)
             }
-            (Ok(receipt), ..) => JudgingState::Unsigned(Box::new(receipt)),
+            (Ok(receipt), key, _) => {
+                advice = key
+                    .filter(|_| may_diagnose())
+                    .map(|key| mistakes::advice(&key, canonical, &receipt.signature, Some((tape, text))));
+                JudgingState::Unsigned(Box::new(receipt))
+            }
             (Err(unreadable), ..) => JudgingState::Unreadable(unreadable),
         };
         Examined {
@@ -253,6 +294,7 @@ impl Judge {
             payload_hash: hash.as_ref().map(bytes),
             outer,
             state,
+            advice,
         }
     }
 }
@@ -270,6 +312,7 @@ impl<'a> Examined<'a> {
             payload_hash,
             outer,
             state,
+            advice,
         } = self;
         let (reason, detail, ids) = match (state, payload_hash) {
             (JudgingState::Good(receipt, key), Some(payload_hash)) => {
@@ -284,7 +327,7 @@ impl<'a> Examined<'a> {
             }
             (JudgingState::Good(receipt, _) | JudgingState::Unsigned(receipt), _) => {
                 let reason = RejectReason::BadSignature;
-                (reason, describe(reason).to_owned(), Ids::of(*receipt))
+                (reason, advised(reason, advice), Ids::of(*receipt))
             }
             (JudgingState::Unreadable(unreadable), _) => {
                 let Unreadable {

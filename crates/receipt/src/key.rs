@@ -24,9 +24,16 @@ struct ParsedKey {
 #[derive(Debug)]
 enum Material {
     Ed25519(Box<Ed25519Key>),
-    Rsa(ParsedPublicKey),
+    Rsa {
+        key: ParsedPublicKey,
+        /// PKCS#1.
+        der: Vec<u8>,
+    },
     // Two, because aws-lc-rs fixes the encoding of signatures when it parses a key.
-    P256 { der: ParsedPublicKey, raw: ParsedPublicKey },
+    P256 {
+        der: ParsedPublicKey,
+        raw: ParsedPublicKey,
+    },
 }
 
 impl PublicKey {
@@ -39,10 +46,11 @@ impl PublicKey {
         let spki = Spki::from_pem(pem).map_err(KeyError::new)?;
         let material = match spki.algorithm {
             Algorithm::Ed25519 => Material::Ed25519(Box::new(Ed25519Key::new(spki.key())?)),
-            Algorithm::Rsa2048 => Material::Rsa(
-                ParsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA256, spki.key())
+            Algorithm::Rsa2048 => Material::Rsa {
+                key: ParsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA256, spki.key())
                     .map_err(|_| KeyError::new("the RSA key isn't usable"))?,
-            ),
+                der: spki.key().to_vec(),
+            },
             Algorithm::EcdsaP256 => {
                 let off_curve = |_| KeyError::new("the key's point isn't on the curve P-256");
                 Material::P256 {
@@ -62,8 +70,16 @@ impl PublicKey {
     pub fn algorithm(&self) -> Algorithm {
         match self.0.material {
             Material::Ed25519(_) => Algorithm::Ed25519,
-            Material::Rsa(_) => Algorithm::Rsa2048,
+            Material::Rsa { .. } => Algorithm::Rsa2048,
             Material::P256 { .. } => Algorithm::EcdsaP256,
+        }
+    }
+
+    /// An RSA key in PKCS#1.
+    pub(crate) fn rsa_der(&self) -> Option<&[u8]> {
+        match &self.0.material {
+            Material::Rsa { der, .. } => Some(der),
+            _ => None,
         }
     }
 
@@ -88,7 +104,7 @@ impl PublicKey {
     pub(crate) fn verify_hashed(&self, message: &[u8], sha256: &Digest, signature: &[u8]) -> bool {
         match &self.0.material {
             Material::Ed25519(key) => key.verify(message, signature),
-            Material::Rsa(key) => key.verify_digest_sig(sha256, signature).is_ok(),
+            Material::Rsa { key, .. } => key.verify_digest_sig(sha256, signature).is_ok(),
             Material::P256 { der, raw } => {
                 (signature.len() == 64 && raw.verify_digest_sig(sha256, signature).is_ok())
                     || der.verify_digest_sig(sha256, signature).is_ok()

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use uuid::Uuid;
 
+use crate::algorithm::ImpossibleLength;
 use crate::batch::{self, Batch};
 use crate::canonical::write_value;
 use crate::check::{self, BatchHead, ReceiptHead};
@@ -40,26 +41,6 @@ impl UnverifiedBatch {
     #[must_use]
     pub fn receipt_count(&self) -> u32 {
         self.head.receipt_count
-    }
-}
-
-/// A signature that its algorithm can't have made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no signature of {algorithm} has {bytes} bytes")]
-pub struct ImpossibleLength {
-    /// The receipt's or the batch's `signatureAlgorithm`.
-    pub algorithm: Algorithm,
-    /// Bytes of the signature.
-    pub bytes: usize,
-}
-
-impl ImpossibleLength {
-    fn check(algorithm: Algorithm, bytes: usize) -> Result<(), Self> {
-        if algorithm.signs_in(bytes) {
-            Ok(())
-        } else {
-            Err(Self { algorithm, bytes })
-        }
     }
 }
 

@@ -18,6 +18,12 @@ pub(crate) const fn describe(reason: RejectReason) -> &'static str {
     }
 }
 
+/// Description of a rejection, with advice where a mistake was recognised.
+pub(crate) fn advised(reason: RejectReason, advice: Option<&str>) -> String {
+    let described = describe(reason);
+    advice.map_or_else(|| described.to_owned(), |advice| format!("{described}; {advice}"))
+}
+
 /// The reason that a format error comes down to: an unsupported version explains everything else;
 /// then whatever has no reason of its own; then the first fault.
 pub(crate) fn reason_of(error: &FormatError) -> RejectReason {
@@ -40,7 +46,9 @@ fn reason_for(code: FaultCode, pointer: &str) -> RejectReason {
         FaultCode::KeyAlgorithmMismatch => RejectReason::KeyAlgorithmMismatch,
         FaultCode::InvalidContentHash => RejectReason::BadContentHash,
         FaultCode::TimestampOutOfRange => RejectReason::TimestampOutOfRange,
-        FaultCode::InvalidBase64 if pointer == "/signature" => RejectReason::BadSignature,
+        FaultCode::InvalidBase64 | FaultCode::InvalidSignatureLength if pointer == "/signature" => {
+            RejectReason::BadSignature
+        }
         FaultCode::InvalidJson
         | FaultCode::InvalidUtf8
         | FaultCode::ByteOrderMark
@@ -54,6 +62,7 @@ fn reason_for(code: FaultCode, pointer: &str) -> RejectReason {
         | FaultCode::InvalidUuid
         | FaultCode::InvalidTimestamp
         | FaultCode::InvalidBase64
+        | FaultCode::InvalidSignatureLength
         | FaultCode::InvalidUrl
         | FaultCode::UrlOutsidePublisher
         | FaultCode::InvalidPurpose

@@ -247,10 +247,14 @@ pub(crate) fn read<'a>(
     let study_id = fields.optional(study_id, "/usage/studyId");
     let researcher_id = fields.optional(researcher_id, "/usage/researcherId");
 
+    let signature_text = signature;
     let signature = fields.signature(signature);
     let algorithm = fields.algorithm(algorithm);
     if let (Some(kind), Some(algorithm)) = (kind, algorithm) {
         fields.check_kind(kind, algorithm, "/client/publicKey");
+    }
+    if let (Some(signature), Some(algorithm)) = (&signature, algorithm) {
+        fields.check_length(signature, signature_text, algorithm);
     }
 
     let unreadable = |error| {

@@ -15,6 +15,32 @@ use crate::{Algorithm, KeyError, pem};
 /// The label of a PKCS#8 private key (RFC 7468 section 10).
 const LABEL: &str = "PRIVATE KEY";
 
+/// Command that makes a usable key.
+const NEW_KEY: &str = "openssl genpkey -algorithm ed25519 -out client.key";
+const TO_PKCS8: &str = "openssl pkcs8 -topk8 -nocrypt -in FILE -out client.key";
+
+/// PEM labels that aren't accepted, with what they are and the command that makes an accepted one.
+const OTHER_LABELS: [(&str, &str, &str); 6] = [
+    ("EC PRIVATE KEY", "a private key in SEC1", TO_PKCS8),
+    ("EC PARAMETERS", "a private key in SEC1", TO_PKCS8),
+    ("RSA PRIVATE KEY", "a private key in PKCS#1", TO_PKCS8),
+    (
+        "ENCRYPTED PRIVATE KEY",
+        "encrypted: decrypt it",
+        "openssl pkcs8 -in FILE -out client.key",
+    ),
+    (
+        "PUBLIC KEY",
+        "a public key: give the private key, or make a new pair",
+        NEW_KEY,
+    ),
+    (
+        "RSA PUBLIC KEY",
+        "a public key: give the private key, or make a new pair",
+        NEW_KEY,
+    ),
+];
+
 /// PKCS#8 version 1 of an Ed25519 key before its 32-byte seed (RFC 8410 section 7). Version 2,
 /// which also holds the public key, isn't read by OpenSSL 3.0.
 const ED25519_PKCS8_HEAD: [u8; 16] = [
@@ -66,12 +92,27 @@ impl SigningKey {
     }
 
     /// Reads an unencrypted PKCS#8 PEM (`-----BEGIN PRIVATE KEY-----`), as `openssl genpkey` and
-    /// Node write it.
+    /// Node write it. As in environment variables, `\n` may be written for its line ends.
     ///
     /// # Errors
     /// Another label, an encrypted key, or a key of another kind or size than the three that are
-    /// supported.
+    /// supported, with the command that makes a usable key.
     pub fn from_pkcs8_pem(pem: &str) -> Result<Self, KeyError> {
+        let pem = pem.replace("\\r", "").replace("\\n", "\n");
+        let pem = pem.trim();
+        let label = pem
+            .strip_prefix("-----BEGIN ")
+            .and_then(|rest| rest.split_once("-----"));
+        let other = OTHER_LABELS
+            .iter()
+            .find(|(other, ..)| label.is_some_and(|(label, _)| label == *other));
+        if let Some((_, what, command)) = other {
+            return Err(KeyError::new(format!("the key is {what}: {command}")));
+        }
+        Self::decode(pem).map_err(|error| KeyError::new(format!("{}: {NEW_KEY}", error.detail)))
+    }
+
+    fn decode(pem: &str) -> Result<Self, KeyError> {
         let der = pem::decode(pem, LABEL).map_err(KeyError::new)?;
         let secret = if let Ok(key) = Ed25519Key::from_pkcs8_der(&der) {
             PrivateKeyMaterial::Ed25519(Box::new(key))

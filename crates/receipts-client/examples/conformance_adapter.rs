@@ -20,11 +20,12 @@ use tokio::sync::Mutex;
 /// Time for a connection to the scripted gateway.
 const CONNECT_WAIT: Duration = Duration::from_secs(5);
 
-/// Client and the receipts that it reported.
+/// Client, and what it reported.
 #[derive(Default)]
 struct Adapter {
     client: Mutex<Option<Arc<ReceiptsClient>>>,
     refused: Arc<std::sync::Mutex<Vec<Value>>>,
+    acknowledged: Arc<std::sync::Mutex<Vec<Value>>>,
 }
 
 type Answer = (StatusCode, Json<Value>);
@@ -100,6 +101,12 @@ async fn init(State(adapter): State<Arc<Adapter>>, Json(given): Json<InitOptions
                             "detail": receipt.detail}),
         );
     }));
+    let acknowledged = Arc::clone(&adapter.acknowledged);
+    options.on_acknowledged = Some(Arc::new(move |batch| {
+        let mut acknowledged = acknowledged.lock().expect("no panic");
+        acknowledged.push(json!({"batchId": batch.batch_id, "receiptIds": batch.receipt_ids,
+                                 "acknowledgement": batch.acknowledgement}));
+    }));
     let identity = ClientIdentity {
         id: given.client_id,
         name: given.client_name,
@@ -146,6 +153,10 @@ async fn record(State(adapter): State<Arc<Adapter>>, body: String) -> Answer {
                 let answer = json!({"receiptIds": recorded, "error": "queue_full"});
                 return (StatusCode::INSUFFICIENT_STORAGE, Json(answer));
             }
+            Err(RecordError::Spool(_)) => {
+                let answer = json!({"receiptIds": recorded, "error": "spool_failed"});
+                return (StatusCode::INSUFFICIENT_STORAGE, Json(answer));
+            }
             Err(error) => return wrong(error),
         }
     }
@@ -163,33 +174,19 @@ async fn close(State(adapter): State<Arc<Adapter>>) -> Json<Value> {
 }
 
 async fn state(State(adapter): State<Arc<Adapter>>) -> Json<Value> {
-    let mut state = json!(adapter.client().await.counters());
+    let counters = adapter.client().await.counters();
+    let mut state = json!(counters);
     state["rejected"] = json!(*adapter.refused.lock().expect("no panic"));
+    state["acknowledgements"] = json!(*adapter.acknowledged.lock().expect("no panic"));
+    state["metrics"] = json!({"damaged": counters.damaged});
     Json(state)
 }
 
 /// Scenarios that this library can't pass yet, with the reasons.
 async fn capabilities() -> Json<Value> {
-    let acknowledgements = "acknowledgements aren't verified and handed over yet";
-    let damage = "a damaged file isn't counted and reported yet, and ends a journal";
-    let spool = "a spool that can't be written still blocks what is in memory";
-    let proxies = "any JSON object with a code is taken for the gateway's problem, and any 413";
     Json(json!({"unsupported": {
-        "a_page_of_a_proxy_ends_no_batch": proxies,
-        "a_proxys_limit_splits_a_batch": proxies,
-        "an_encoding_that_is_refused_is_left_out": "batches aren't compressed",
-        "acknowledgements_are_handed_over": acknowledgements,
-        "a_forged_acknowledgement_isnt_one": acknowledgements,
-        "published_keys_are_read_again": acknowledgements,
-        "a_damaged_frame_costs_itself_alone": damage,
-        "a_damaged_batch_is_counted_and_reported": damage,
-        "a_removed_spool_is_made_again": spool,
-        "a_spool_that_cant_be_written_blocks_nothing": spool,
-        "a_full_disk_blocks_nothing": spool,
-        "close_reports_what_is_lost": "close reports only whether something is left, not what",
         "a_record_that_nobody_awaits_reports_its_failure": "a result that isn't used is a warning of the compiler",
         "what_isnt_known_is_refused": "options are members of a structure, which the compiler checks",
-        "a_key_in_another_form_is_converted_or_explained": "errors of keys have no commands yet",
         "metrics_have_the_same_names": "there are counters instead of metrics",
     }}))
 }
@@ -201,6 +198,10 @@ async fn kill() {
 
 #[tokio::main]
 async fn main() {
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_max_level(tracing::Level::WARN)
+        .init();
     let port = std::env::var("PORT").expect("PORT is set");
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port.parse().expect("PORT is a port"))).await;
     let routes = Router::new()

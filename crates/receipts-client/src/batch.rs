@@ -50,54 +50,45 @@ impl OpenBatch {
         }
     }
 
-    /// Signs the batch, and stores it if there is a spool. Blocks.
+    /// Signs the batch, and stores it if there is a spool. One that can't be stored is sent from
+    /// memory. Blocks.
     pub(crate) fn seal(&self, signer: &ReceiptSigner, spool: Option<&Spool>) -> io::Result<SealedBatch> {
         let body = signer.seal(self.id, self.receipts.iter());
         let body = Bytes::from(body.map_err(io::Error::other)?);
-        let mut sealed = SealedBatch {
+        let stored = spool.map(|spool| spool.store(&self.name, &body));
+        if let Some(Err(error)) = &stored {
+            tracing::error!(%error, "a batch can't be stored, and is sent from memory");
+        }
+        let is_stored = matches!(stored, Some(Ok(())));
+        if let Some(journal) = self.journal.as_ref().filter(|_| is_stored) {
+            journal.delete();
+        }
+        Ok(SealedBatch {
             sequence: self.sequence,
+            name: self.name.clone(),
             receipts: self.receipts.len(),
             bytes: body.len(),
-            body: SealedBody::Memory(body.clone()),
+            body: Some(body),
+            is_stored,
             attempts: 0,
             not_before: Instant::now(),
-        };
-        if let Some(spool) = spool {
-            spool.store(&self.name, &body)?;
-            if let Some(journal) = &self.journal {
-                journal.delete();
-            }
-            sealed.body = SealedBody::File(self.name.clone());
-        }
-        Ok(sealed)
+        })
     }
 }
 
 /// A signed batch that isn't acknowledged.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct SealedBatch {
     pub(crate) sequence: u64,
+    pub(crate) name: SpoolName,
     pub(crate) receipts: usize,
     pub(crate) bytes: usize,
-    pub(crate) body: SealedBody,
+    /// In memory, too, or only there.
+    pub(crate) body: Option<Bytes>,
+    /// Whether the spool has it in the file of its name.
+    pub(crate) is_stored: bool,
     pub(crate) attempts: u32,
     pub(crate) not_before: Instant,
-}
-
-/// Body of a sealed batch.
-#[derive(Debug, Clone)]
-pub(crate) enum SealedBody {
-    Memory(Bytes),
-    File(SpoolName),
-}
-
-impl SealedBody {
-    pub(crate) fn file(&self) -> Option<&SpoolName> {
-        match self {
-            Self::Memory(_) => None,
-            Self::File(name) => Some(name),
-        }
-    }
 }
 
 /// Returns the receipts of a batch, as they were when it was sealed.
@@ -115,14 +106,4 @@ pub(crate) fn receipts_of(body: &Bytes) -> Vec<Bytes> {
             texts.map(|text| body.slice_ref(text)).collect()
         },
     )
-}
-
-/// Returns the ID of a receipt.
-pub(crate) fn receipt_id(receipt: &[u8]) -> String {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct IdentifiedReceipt {
-        receipt_id: String,
-    }
-    serde_json::from_slice::<IdentifiedReceipt>(receipt).map_or_else(|_| String::new(), |receipt| receipt.receipt_id)
 }

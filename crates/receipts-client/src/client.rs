@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
 use uuid::Uuid;
 
+use crate::acknowledged_log::AcknowledgedLog;
 use crate::content_use::{Use, UseError};
 use crate::counters::ClientCounters;
 use crate::delivery::{ClientState, deliver};
@@ -18,6 +19,7 @@ use crate::gateway_client::GatewayClient;
 use crate::io_thread::IoThread;
 use crate::options::ClientOptions;
 use crate::queue::{DeliveryQueue, PutError};
+use crate::reports::{self, refused, report};
 use crate::signer::{ReceiptSigner, SignedReceipt};
 use crate::spool::Spool;
 use crate::sync;
@@ -89,9 +91,20 @@ impl ReceiptsClient {
             .transpose();
         let spool = spool.map_err(unusable)?.map(Arc::new);
         let mut queue = DeliveryQueue::new(options.clone(), spool.clone());
-        queue.adopt(&signer).map_err(unusable)?;
+        let damages = queue.adopt(&signer).map_err(unusable)?;
+        let damaged: Vec<_> = damages.iter().flat_map(reports::damaged).collect();
+        queue.count_damaged(damaged.len());
+        for receipt in &damaged {
+            report(&options, receipt);
+        }
+        let acknowledged = options
+            .spool_dir
+            .as_deref()
+            .filter(|_| options.acknowledged_bytes_max > 0);
+        let acknowledged = acknowledged.map(|spool| AcknowledgedLog::new(spool, options.acknowledged_bytes_max));
         let shared = Arc::new(ClientState {
             signer,
+            acknowledged: acknowledged.map(Mutex::new),
             options,
             spool,
             queue: Mutex::new(queue),
@@ -200,8 +213,8 @@ impl ReceiptsClient {
         }
     }
 
-    /// Flushes for at most `wait_max` and ends; returns whether everything was delivered. With a
-    /// spool, the rest stays there. Without, it is lost.
+    /// Flushes for at most `wait_max` and ends; returns whether everything was delivered. The rest
+    /// stays in the spool. What isn't there is lost, and reported as `undelivered`.
     pub async fn close(&self, wait_max: Duration) -> bool {
         let is_done = self.flush(wait_max).await;
         self.shared.queue.lock().close();
@@ -209,9 +222,21 @@ impl ReceiptsClient {
         sync::sync_once(&self.shared).await;
         let mut tasks = std::mem::take(&mut *self.tasks.lock());
         let ended = async { while tasks.len() > 1 && tasks.join_next().await.is_some() {} };
-        // A request in flight is cut off; the spool has what it sends.
+        // A request in flight is cut off.
         let _ = timeout(END_WAIT_MAX, ended).await;
         tasks.shutdown().await;
+        // What the thread is sealing is put back first.
+        let _ = timeout(END_WAIT_MAX, self.shared.io.run(|| ())).await;
+        let lost = {
+            let mut queue = self.shared.queue.lock();
+            let lost = queue.abandon_unstored();
+            queue.count_refused(lost.len());
+            lost
+        };
+        for receipt in &lost {
+            let detail = "the client was closed before the service answered";
+            report(&self.shared.options, &refused(receipt, "undelivered", "", detail));
+        }
         is_done
     }
 

@@ -213,13 +213,42 @@ impl Use {
     fn timestamp(&self) -> Result<String, UseError> {
         let instant = match &self.timestamp {
             None => jiff::Timestamp::now(),
-            Some(text) => text.parse().map_err(|_| {
+            Some(text) => instant(text).ok_or_else(|| {
                 let detail = "must be RFC 3339 with a zone, like 2026-11-25T10:00:00.000Z";
                 UseError::one("timestamp", "invalid_timestamp", detail)
             })?,
         };
         Ok(instant.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string())
     }
+}
+
+/// Reads RFC 3339 (section 5.6) as strictly as the gateway: `T` and `Z` in capitals, 0 to 9 digits
+/// of fraction, no leap second, and an offset of less than a day. jiff alone reads more.
+fn instant(text: &str) -> Option<jiff::Timestamp> {
+    let (time, rest) = text.split_at_checked("2026-11-25T10:00:00".len())?;
+    let zone = match rest.strip_prefix('.') {
+        Some(fraction) => {
+            let zone = fraction.trim_start_matches(|c: char| c.is_ascii_digit());
+            (1..=9).contains(&(fraction.len() - zone.len())).then_some(zone)?
+        }
+        None => rest,
+    };
+    let offset = zone.strip_prefix(['+', '-']);
+    let is_zone = zone == "Z" || offset.is_some_and(|offset| has_form(offset, "dd:dd") && offset < "24:00");
+    let is_instant = has_form(time, "dddd-dd-ddTdd:dd:dd") && !time.ends_with(":60") && is_zone;
+    is_instant.then(|| text.parse().ok()).flatten()
+}
+
+/// Whether `text` is `form`, where `d` in the form is any digit.
+fn has_form(text: &str, form: &str) -> bool {
+    let fits = |(byte, form)| {
+        if form == b'd' {
+            u8::is_ascii_digit(&byte)
+        } else {
+            byte == form
+        }
+    };
+    text.len() == form.len() && text.bytes().zip(form.bytes()).all(fits)
 }
 
 /// Returns the entry ID of content that the publisher doesn't list: the UUIDv5 of its canonical
@@ -276,7 +305,31 @@ mod tests {
             of("2026-11-25T10:00:00.1239+01:30").as_deref(),
             Some("2026-11-25T08:30:00.123Z")
         );
-        assert_eq!(of("2026-11-25T10:00:00"), None);
-        assert_eq!(of("yesterday"), None);
+        assert_eq!(
+            of("2026-11-25T10:00:00.123456789-00:30").as_deref(),
+            Some("2026-11-25T10:30:00.123Z")
+        );
+        // More than RFC 3339 has, or than the gateway takes.
+        for text in [
+            "2026-11-25T10:00:00",
+            "yesterday",
+            "2026-11-25T10:00:00+24:00",
+            "2026-11-25T10:00:00+0545",
+            "2026-11-25T10:00:00+05",
+            "2026-11-25T10:00:60Z",
+            "2026-11-25T10:00:00,5Z",
+            "2026-11-25T10:00:00.Z",
+            "2026-11-25T10:00:00.1234567890Z",
+            "2026-11-25 10:00:00Z",
+            "2026-11-25t10:00:00Z",
+            "2026-11-25T10:00:00z",
+            "2026-11-25T10:00Z",
+            "2026-11-25T10:00:00Z[UTC]",
+            "2026-11-25T10:00:00+05:00:00",
+            "2026-02-30T10:00:00Z",
+            "2026-11-25T10:00:0\u{e9}Z",
+        ] {
+            assert_eq!(of(text), None, "{text}");
+        }
     }
 }

@@ -20,6 +20,9 @@ pub struct ClientCounters {
     pub retries: u64,
     /// Batches in files that wait.
     pub spooled_batches: usize,
-    /// Receipts that the service refused, or that were too old.
+    /// Receipts that the service refused, that were too old, or that a closed client had nowhere to
+    /// leave.
     pub refused: u64,
+    /// Receipts that can't be read from the spool any more.
+    pub damaged: u64,
 }

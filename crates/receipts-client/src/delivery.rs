@@ -8,13 +8,16 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::batch::{OpenBatch, SealedBatch, SealedBody, receipt_id, receipts_of};
+use crate::acknowledged_log::AcknowledgedLog;
+use crate::acknowledgement::SignedAcknowledgement;
+use crate::batch::{OpenBatch, SealedBatch, receipts_of};
 use crate::io_thread::IoThread;
-use crate::options::{ClientOptions, RefusedReceipt};
+use crate::options::{AcknowledgedBatch, ClientOptions};
 use crate::queue::{DeliveryQueue, DeliveryStep};
+use crate::reports::{self, refused, report};
 use crate::retrying::{ReceiptFault, Refusal, SubmissionOutcome, Transport, Try};
 use crate::signer::ReceiptSigner;
-use crate::spool::Spool;
+use crate::spool::{DamagedFile, Spool};
 use crate::submission::Submission;
 
 /// Pause after a failure of the key or of the disk.
@@ -25,6 +28,8 @@ pub(crate) struct ClientState {
     pub(crate) signer: ReceiptSigner,
     pub(crate) options: ClientOptions,
     pub(crate) spool: Option<Arc<Spool>>,
+    /// Acknowledged batches that the spool retains.
+    pub(crate) acknowledged: Option<Mutex<AcknowledgedLog>>,
     pub(crate) queue: Mutex<DeliveryQueue>,
     pub(crate) io: IoThread,
     /// A step may be due, or a batch ended.
@@ -51,83 +56,139 @@ pub(crate) async fn deliver<T: Transport>(shared: Arc<ClientState>, mut transpor
     }
 }
 
-async fn seal(shared: &Arc<ClientState>, open: OpenBatch) {
+/// Seals on the thread for blocking work, which ends a batch even if this task is aborted
+/// meanwhile.
+async fn seal(shared: &Arc<ClientState>, mut open: OpenBatch) {
     let ours = Arc::clone(shared);
-    let sealed = shared.io.run(move || {
-        let sealed = open.seal(&ours.signer, ours.spool.as_deref());
-        (open, sealed)
-    });
-    match sealed.await {
-        Ok((open, Ok(batch))) => shared.queue.lock().sealed(open.bytes, batch),
-        Ok((mut open, Err(error))) => {
-            tracing::error!(%error, "a batch can't be signed or stored, and is tried again");
-            open.not_before = Instant::now() + FAILURE_PAUSE;
-            shared.queue.lock().seal_again(open);
-        }
-        Err(error) => tracing::error!(%error, "a batch can't be signed or stored"),
+    let sealed = shared
+        .io
+        .run(move || match open.seal(&ours.signer, ours.spool.as_deref()) {
+            Ok(batch) => ours.queue.lock().sealed(&open, batch),
+            Err(error) => {
+                tracing::error!(%error, "a batch can't be signed, and is tried again");
+                open.not_before = Instant::now() + FAILURE_PAUSE;
+                ours.queue.lock().seal_again(open);
+            }
+        });
+    if let Err(error) = sealed.await {
+        tracing::error!(%error, "a batch can't be signed or stored");
     }
     shared.changed.notify_waiters();
 }
 
 async fn send<T: Transport>(shared: &Arc<ClientState>, transport: &mut T, mut batch: SealedBatch) {
     let body = match read(shared, &batch).await {
-        Ok(Some(body)) => body,
-        // The damaged file was moved away.
-        Ok(None) => return end(shared, batch, false, Vec::new()).await,
+        Ok(Ok(body)) => body,
+        Ok(Err(damage)) => return report_damage(shared, batch, damage).await,
         Err(error) => {
             tracing::error!(error, "a batch can't be read from the spool, and is tried again");
             return again(shared, batch, FAILURE_PAUSE, false);
         }
     };
     let age_ms_max = shared.options.spool_age_max.as_millis();
-    if batch
-        .body
-        .file()
-        .is_some_and(|name| u128::from(name.age_ms()) > age_ms_max)
-    {
+    if batch.is_stored && u128::from(batch.name.age_ms()) > age_ms_max {
         let detail = format!("waited in the spool for over {} h", age_ms_max / 3_600_000);
         return refuse_all(shared, batch, &body, "expired", "", &detail).await;
     }
     let submission = Submission::of_batch(body.clone());
     let tried = timeout(shared.options.request_timeout, transport.attempt(&submission)).await;
-    let (reason, after) = match tried {
-        Ok(Try::Ended(SubmissionOutcome::Accepted)) => return end(shared, batch, true, Vec::new()).await,
-        Ok(Try::Ended(SubmissionOutcome::Refused(refusal))) if refusal.decides_receipts() => {
+    let (reason, after, is_strange) = match tried {
+        Ok(Try::Ended(SubmissionOutcome::Accepted(acknowledgement))) => {
+            return acknowledge(shared, batch, body, acknowledgement).await;
+        }
+        // A proxy's 413 to one receipt is retried: the gateway may take it.
+        Ok(Try::Ended(SubmissionOutcome::Refused(refusal))) if refusal.is_gateways || batch.receipts > 1 => {
             return take_apart(shared, batch, body, refusal).await;
         }
-        // Such as a proxy's page for a wrong path.
         Ok(Try::Ended(SubmissionOutcome::Refused(refusal))) => {
-            let reason = format!(
-                "{} {}, not from a gateway: check the URL",
-                refusal.status, refusal.detail
-            );
-            (reason, None)
+            let reason = format!("status {}, not a gateway's answer: {}", refusal.status, refusal.detail);
+            (reason, None, true)
         }
-        Ok(Try::Ended(SubmissionOutcome::Unavailable(reason))) => (reason, None),
-        Ok(Try::Again { reason, after }) => (reason, after),
-        Err(_) => (format!("no answer within {:?}", shared.options.request_timeout), None),
+        Ok(Try::Ended(SubmissionOutcome::Unavailable(reason))) => (reason, None, true),
+        Ok(Try::Again {
+            reason,
+            after,
+            is_strange,
+        }) => (reason, after, is_strange),
+        Err(_) => (
+            format!("no answer within {:?}", shared.options.request_timeout),
+            None,
+            false,
+        ),
     };
     batch.attempts += 1;
     let requested = after.unwrap_or_default();
     shared.queue.lock().hold(requested);
     let pause = requested + shared.options.retry_pauses.after(batch.attempts);
-    tracing::warn!(
-        reason,
-        attempts = batch.attempts,
-        pause_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX),
-        "a batch isn't acknowledged, and is sent again"
-    );
+    let (attempts, pause_ms) = (batch.attempts, u64::try_from(pause.as_millis()).unwrap_or(u64::MAX));
+    if is_strange {
+        tracing::error!(
+            reason,
+            attempts,
+            pause_ms,
+            "a batch isn't acknowledged, and is sent again: check the URL and the proxies before the gateway"
+        );
+    } else {
+        tracing::warn!(
+            reason,
+            attempts,
+            pause_ms,
+            "a batch isn't acknowledged, and is sent again"
+        );
+    }
     again(shared, batch, pause, true);
 }
 
-async fn read(shared: &Arc<ClientState>, batch: &SealedBatch) -> Result<Option<Bytes>, String> {
-    let name = match (&batch.body, &shared.spool) {
-        (SealedBody::Memory(body), _) => return Ok(Some(body.clone())),
-        (SealedBody::File(name), Some(spool)) => (name.clone(), Arc::clone(spool)),
-        (SealedBody::File(_), None) => return Ok(None),
+async fn read(shared: &Arc<ClientState>, batch: &SealedBatch) -> Result<Result<Bytes, DamagedFile>, String> {
+    if let Some(body) = &batch.body {
+        return Ok(Ok(body.clone()));
+    }
+    let Some(spool) = shared.spool.clone() else {
+        return Err("there is no spool".to_owned());
     };
-    let read = shared.io.run(move || name.1.read(&name.0)).await;
+    let name = batch.name.clone();
+    let read = shared.io.run(move || spool.read(&name)).await;
     read.and_then(|result| result).map_err(|error| error.to_string())
+}
+
+/// Reports the receipts of a file that can't be read, and is moved away or removed.
+async fn report_damage(shared: &Arc<ClientState>, mut batch: SealedBatch, mut damage: DamagedFile) {
+    if damage.runs.is_empty() {
+        damage.runs = vec![Bytes::new(); batch.receipts];
+    }
+    let damaged = reports::damaged(&damage);
+    shared.queue.lock().count_damaged(damaged.len());
+    for receipt in &damaged {
+        report(&shared.options, receipt);
+    }
+    // A file that couldn't be moved away isn't deleted.
+    batch.is_stored = false;
+    end(shared, batch, false, Vec::new()).await;
+}
+
+/// Retains an acknowledgement, hands it over, and ends its batch.
+async fn acknowledge(
+    shared: &Arc<ClientState>,
+    batch: SealedBatch,
+    body: Bytes,
+    acknowledgement: Option<SignedAcknowledgement>,
+) {
+    if let Some(acknowledgement) = acknowledgement {
+        if shared.acknowledged.is_some() {
+            let (ours, text, body) = (Arc::clone(shared), acknowledgement.clone(), body.clone());
+            let stored = shared.io.run(move || match &ours.acknowledged {
+                Some(log) => log.lock().append(text.get(), &body),
+                None => Ok(()),
+            });
+            if let Err(error) = stored.await.and_then(|result| result) {
+                tracing::error!(%error, "an acknowledgement can't be stored in `acknowledged`");
+            }
+        }
+        if let Some(on_acknowledged) = &shared.options.on_acknowledged {
+            on_acknowledged(&AcknowledgedBatch::new(acknowledgement, body));
+        }
+    }
+    end(shared, batch, true, Vec::new()).await;
 }
 
 fn again(shared: &ClientState, mut batch: SealedBatch, pause: Duration, is_retry: bool) {
@@ -136,12 +197,20 @@ fn again(shared: &ClientState, mut batch: SealedBatch, pause: Duration, is_retry
     shared.changed.notify_waiters();
 }
 
+/// Ends a batch on the thread for blocking work, even if this task is aborted meanwhile. Its file
+/// is deleted before anybody learns that it ended.
 async fn end(shared: &Arc<ClientState>, batch: SealedBatch, is_acknowledged: bool, parts: Vec<SealedBatch>) {
-    if let (Some(name), Some(spool)) = (batch.body.file().cloned(), shared.spool.clone()) {
-        // If the thread has ended, the next process sends the batch again.
-        let _ = shared.io.run(move || spool.delete(&name)).await;
+    let ours = Arc::clone(shared);
+    let ended = shared.io.run(move || {
+        let is_elsewhere = parts.iter().all(|part| part.is_stored);
+        if let Some(spool) = ours.spool.as_ref().filter(|_| batch.is_stored && is_elsewhere) {
+            spool.delete(&batch.name);
+        }
+        ours.queue.lock().end(&batch, is_acknowledged, parts);
+    });
+    if let Err(error) = ended.await {
+        tracing::error!(%error, "the next process sends a batch again that has ended");
     }
-    shared.queue.lock().end(&batch, is_acknowledged, parts);
     shared.changed.notify_waiters();
 }
 
@@ -173,13 +242,14 @@ async fn take_apart(shared: &Arc<ClientState>, batch: SealedBatch, body: Bytes, 
     let parts = match sealed.and_then(|result| result) {
         Ok(parts) => parts,
         Err(error) => {
-            tracing::error!(%error, "the rest of a refused batch can't be stored, and is tried again");
+            tracing::error!(%error, "the rest of a refused batch can't be signed, and is tried again");
             return again(shared, batch, FAILURE_PAUSE, false);
         }
     };
     for (receipt, fault) in &named {
         if let Some(fault) = fault {
-            report(shared, receipt, &fault.code, &fault.pointer, &fault.detail);
+            let refused = refused(receipt, &fault.code, &fault.pointer, &fault.detail);
+            report(&shared.options, &refused);
         }
     }
     shared.queue.lock().count_refused(named.len());
@@ -214,30 +284,15 @@ async fn refuse_all(
         receipts = receipts.len(),
         "a whole batch was refused"
     );
-    if let (Some(name), Some(spool)) = (batch.body.file().cloned(), shared.spool.clone()) {
-        let moved = shared.io.run(move || spool.reject(&name)).await;
-        if let Err(error) = moved.and_then(|result| result) {
+    if let Some(spool) = shared.spool.clone().filter(|_| batch.is_stored) {
+        let name = batch.name.clone();
+        if let Err(error) = shared.io.run(move || spool.reject(&name)).await {
             tracing::error!(%error, "a refused batch can't be moved to `rejected`, and is deleted");
         }
     }
     for receipt in &receipts {
-        report(shared, receipt, code, pointer, detail);
+        report(&shared.options, &refused(receipt, code, pointer, detail));
     }
     shared.queue.lock().count_refused(receipts.len());
     end(shared, batch, false, Vec::new()).await;
-}
-
-fn report(shared: &ClientState, receipt: &Bytes, code: &str, pointer: &str, detail: &str) {
-    let refused = RefusedReceipt {
-        receipt_id: receipt_id(receipt),
-        code: code.to_owned(),
-        pointer: pointer.to_owned(),
-        detail: detail.to_owned(),
-        receipt: receipt.clone(),
-    };
-    let id = &refused.receipt_id;
-    tracing::error!(receipt_id = id, code, pointer, detail, "a receipt was refused");
-    if let Some(on_refused) = &shared.options.on_refused {
-        on_refused(&refused);
-    }
 }

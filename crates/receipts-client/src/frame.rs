@@ -15,25 +15,44 @@ pub(crate) fn write_frame(out: &mut Vec<u8>, data: &[u8]) {
     out.extend_from_slice(data);
 }
 
-/// Returns the frames up to the first that is cut off or damaged, and whether all bytes were read.
-pub(crate) fn read_frames(file: &Bytes) -> (Vec<Bytes>, bool) {
-    let mut frames = Vec::new();
+/// Returns the frames, and the runs of bytes that are none. After damage, reading continues at the
+/// next frame whose length and checksum fit, wherever it begins.
+pub(crate) fn read_frames(file: &Bytes) -> (Vec<Bytes>, Vec<Bytes>) {
+    let (mut frames, mut damaged) = (Vec::new(), Vec::new());
     let mut position = 0;
-    while let Some(head) = file.get(position..position + HEAD_BYTES) {
-        let number = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
-        let length = number(0) as usize;
-        let start = position + HEAD_BYTES;
-        let Some(data) = file.get(start..start.saturating_add(length)) else {
-            break;
+    while position < file.len() {
+        let end = if let Some(frame) = frame_at(file, position) {
+            let end = position + HEAD_BYTES + frame.len();
+            frames.push(frame);
+            end
+        } else {
+            let end = next_frame(file, position + 1);
+            damaged.push(file.slice(position..end));
+            end
         };
-        // A file system may fill a file with zeros that a crash cut off: that is no empty frame.
-        if data.is_empty() || checksum(data) != number(4) {
-            break;
-        }
-        position = start + length;
-        frames.push(file.slice(start..position));
+        position = end;
     }
-    (frames, position == file.len())
+    (frames, damaged)
+}
+
+fn frame_at(file: &Bytes, position: usize) -> Option<Bytes> {
+    let start = position + HEAD_BYTES;
+    let head = file.get(position..start)?;
+    let number = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+    let end = start.checked_add(number(0) as usize)?;
+    let data = file.get(start..end)?;
+    // A file system may fill a file with zeros that a crash cut off: that is no empty frame.
+    (!data.is_empty() && checksum(data) == number(4)).then(|| file.slice(start..end))
+}
+
+/// Returns where the next frame begins, at `position` or later: before a JSON object whose length
+/// and checksum fit.
+fn next_frame(file: &Bytes, position: usize) -> usize {
+    let objects = (position + HEAD_BYTES..file.len()).filter(|&at| file[at] == b'{');
+    let mut starts = objects.map(|at| at - HEAD_BYTES);
+    starts
+        .find(|&start| frame_at(file, start).is_some())
+        .unwrap_or(file.len())
 }
 
 fn checksum(data: &[u8]) -> u32 {
@@ -47,26 +66,43 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_end_at_damage() {
+    fn damage_costs_one_frame() {
+        let texts = [r#"{"a":"one"}"#, r#"{"a":"two {"}"#, r#"{"a":"three"}"#];
         let mut file = Vec::new();
-        for data in ["one", "two", "three"] {
-            write_frame(&mut file, data.as_bytes());
-        }
+        write_frame(&mut file, b"one");
         // As Python's zlib.crc32(b"one").
-        assert_eq!(file[..11], *b"\0\0\0\x03\x7a\x6c\x86\xf1one");
-        let whole = Bytes::from(file);
-        assert_eq!(
-            read_frames(&whole),
-            (vec!["one".into(), "two".into(), "three".into()], true)
-        );
-        for (end, count) in [(1, 0), (8, 0), (10, 0), (12, 1), (21, 1), (whole.len() - 1, 2)] {
-            let (frames, is_whole) = read_frames(&whole.slice(..end));
-            assert!(!is_whole && frames.len() == count, "{end}: {frames:?}");
+        assert_eq!(file[..], *b"\0\0\0\x03\x7a\x6c\x86\xf1one");
+        file.clear();
+        let mut starts = Vec::new();
+        for text in texts {
+            starts.push(file.len());
+            write_frame(&mut file, text.as_bytes());
         }
-        let zeros = [&whole[..], &[0; 64]].concat();
-        assert_eq!(read_frames(&zeros.into()).0.len(), 3);
-        let mut changed = whole.to_vec();
-        changed[10] ^= 1;
-        assert_eq!(read_frames(&changed.into()), (vec![], false));
+        let whole = Bytes::from(file);
+        assert_eq!(read_frames(&whole), (texts.map(Bytes::from).to_vec(), vec![]));
+        // One bit of each byte: of a length, a checksum or the data.
+        for at in 0..whole.len() {
+            let mut changed = whole.to_vec();
+            changed[at] ^= 1;
+            let damaged = starts.iter().rposition(|&start| start <= at).unwrap();
+            let (frames, runs) = read_frames(&changed.into());
+            let others = (0..texts.len()).filter(|&index| index != damaged);
+            assert_eq!(
+                frames,
+                others.map(|index| texts[index]).collect::<Vec<_>>(),
+                "byte {at}"
+            );
+            assert_eq!(runs.len(), 1, "byte {at}");
+        }
+        for end in 1..whole.len() {
+            let (frames, runs) = read_frames(&whole.slice(..end));
+            let is_cut = !starts.contains(&end);
+            assert_eq!(runs.len(), usize::from(is_cut), "{end}");
+            let before = starts.iter().filter(|&&start| start < end).count();
+            assert_eq!(frames.len(), before - usize::from(is_cut), "{end}");
+        }
+        let zeros = [&whole[..starts[1]], &[0; 64], &whole[starts[1]..]].concat();
+        let (frames, runs) = read_frames(&zeros.into());
+        assert_eq!((frames.len(), runs), (3, vec![Bytes::from_static(&[0; 64])]));
     }
 }

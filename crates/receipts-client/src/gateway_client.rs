@@ -4,19 +4,22 @@ use std::error::Error;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Method, Request, StatusCode, Uri, header};
+use http::{HeaderMap, Request, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Full, Limited};
 use http_client::{StreamConnector, TrustError, trust};
 use hyper_util::client::legacy::Client as HyperClient;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use receipt::BodyKind;
+use tokio::sync::Mutex;
 use tokio_rustls::rustls::{self, CertificateError, ClientConfig};
 
+use crate::acknowledgement::{KEYS_PATH, PublishedKeys, QueuedAnswer, SignedAcknowledgement};
 use crate::retrying::{SubmissionOutcome, Transport, Try};
-use crate::submission::Submission;
+use crate::submission::{Compression, Submission};
 
 /// Largest answer that is read: a refused batch names up to 1,000 faults.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
@@ -46,6 +49,10 @@ pub struct GatewayClient {
     http: HyperClient<StreamConnector, Full<Bytes>>,
     receipts: Uri,
     batches: Uri,
+    published_keys: Uri,
+    keys: Arc<Mutex<PublishedKeys>>,
+    /// Whether the gateway refused a compressed body.
+    is_plain: Arc<AtomicBool>,
 }
 
 impl GatewayClient {
@@ -73,26 +80,32 @@ impl GatewayClient {
             http,
             receipts: endpoint("/api/v1/receipts")?,
             batches: endpoint("/api/v1/receipts/batch")?,
+            published_keys: endpoint(KEYS_PATH)?,
+            keys: Arc::default(),
+            is_plain: Arc::default(),
         })
     }
 
-    fn request(&self, submission: &Submission) -> Result<Request<Full<Bytes>>, http::Error> {
+    fn submission_request(&self, submission: &Submission) -> Result<Request<Full<Bytes>>, String> {
         let uri = match submission.kind {
             BodyKind::Receipt => &self.receipts,
             BodyKind::Batch => &self.batches,
         };
-        let mut request = Request::builder()
-            .method(Method::POST)
-            .uri(uri.clone())
+        let compression = match self.is_plain.load(Ordering::Relaxed) {
+            true => Compression::None,
+            false => submission.compression,
+        };
+        let mut request = Request::post(uri.clone())
             .header(header::USER_AGENT, USER_AGENT)
             .header(header::CONTENT_TYPE, "application/json");
         if let Some(signature) = &submission.signature {
             request = request.header("x-service-signature", signature);
         }
-        if let Some(encoding) = submission.compression.name() {
+        if let Some(encoding) = compression.name() {
             request = request.header(header::CONTENT_ENCODING, encoding);
         }
-        request.body(Full::new(submission.body.clone()))
+        let body = compression.apply(&submission.body).map_err(|error| error.to_string())?;
+        request.body(Full::new(body)).map_err(|error| error.to_string())
     }
 }
 
@@ -102,42 +115,83 @@ impl Transport for GatewayClient {
     const SERVER: &'static str = "the gateway";
 
     async fn attempt(&mut self, submission: &Submission) -> Try {
-        let request = match self.request(submission) {
+        let request = match self.submission_request(submission) {
             Ok(request) => request,
-            Err(error) => return Try::Ended(SubmissionOutcome::Unavailable(error.to_string())),
+            Err(error) => return Try::Ended(SubmissionOutcome::Unavailable(error)),
         };
-        let response = match self.http.request(request).await {
-            Ok(response) => response,
-            Err(error) => {
-                return match certificate_fault(&error) {
-                    Some(fault) => Try::Ended(SubmissionOutcome::Unavailable(fault)),
-                    None => Try::again(innermost(&error)),
-                };
-            }
+        let (status, headers, body) = match self.answer(request).await {
+            Ok(answer) => answer,
+            Err(failed) => return failed,
         };
+        if status == StatusCode::ACCEPTED {
+            return match self.verified(submission, &body).await {
+                Ok(acknowledgement) => Try::Ended(SubmissionOutcome::Accepted(Some(acknowledgement))),
+                Err(error) => Try::strange(format!("202, acknowledgement: {error}")),
+            };
+        }
+        let answered = Try::answered_by_gateway(status, &headers, &body, submission.kind);
+        if submission.compression != Compression::None && refuses_encoding(&body) {
+            self.is_plain.store(true, Ordering::Relaxed);
+        }
+        answered
+    }
+}
+
+impl GatewayClient {
+    /// Sends a request and reads the answer, or returns how the try ended.
+    async fn answer(&self, request: Request<Full<Bytes>>) -> Result<(StatusCode, HeaderMap, Bytes), Try> {
+        let response = self.http.request(request).await.map_err(|error| {
+            certificate_fault(&error).map_or_else(
+                || Try::again(innermost(&error)),
+                |fault| Try::Ended(SubmissionOutcome::Unavailable(fault)),
+            )
+        })?;
         let (head, body) = response.into_parts();
-        let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
-        let body = body.map(http_body_util::Collected::to_bytes);
-        match (head.status, body) {
-            (StatusCode::ACCEPTED, Ok(body)) if is_queued(&body) => Try::Ended(SubmissionOutcome::Accepted),
-            (StatusCode::ACCEPTED, Ok(_)) => Try::again("a 202 that isn't a gateway's"),
-            (StatusCode::ACCEPTED, Err(error)) => Try::again(format!("the answer was cut off: {error}")),
-            (status, body) => Try::answered(status, &head.headers, &body.unwrap_or_default()),
+        match (head.status, Limited::new(body, ANSWER_BYTES_MAX).collect().await) {
+            (status, Ok(body)) => Ok((status, head.headers, body.to_bytes())),
+            (StatusCode::ACCEPTED, Err(error)) => Err(Try::again(format!("the answer was cut off: {error}"))),
+            (status, Err(_)) => Ok((status, head.headers, Bytes::new())),
+        }
+    }
+
+    /// Returns the acknowledgement in a 202's body. The published keys are read if it names one
+    /// that isn't known yet.
+    async fn verified(&self, submission: &Submission, answer: &[u8]) -> Result<SignedAcknowledgement, String> {
+        let queued =
+            QueuedAnswer::read(submission.kind, &submission.body, answer).map_err(|error| error.to_string())?;
+        let mut keys = self.keys.lock().await;
+        if !keys.has(queued.key_id()) {
+            *keys = self.published_keys().await?;
+        }
+        queued.verified(&keys).map_err(|error| error.to_string())
+    }
+
+    async fn published_keys(&self) -> Result<PublishedKeys, String> {
+        let request = Request::get(self.published_keys.clone()).header(header::USER_AGENT, USER_AGENT);
+        let request = request.body(Full::default()).map_err(|error| error.to_string())?;
+        match self.answer(request).await {
+            Ok((StatusCode::OK, _, body)) => PublishedKeys::read(&body).map_err(|error| error.to_string()),
+            Ok((status, ..)) => Err(format!("{KEYS_PATH} can't be read: status {}", status.as_u16())),
+            Err(Try::Again { reason, .. } | Try::Ended(SubmissionOutcome::Unavailable(reason))) => {
+                Err(format!("{KEYS_PATH} can't be read: {reason}"))
+            }
+            Err(Try::Ended(_)) => Err(format!("{KEYS_PATH} can't be read")),
         }
     }
 }
 
-/// Whether the body of a 202 is a gateway's. A proxy's page isn't an acknowledgement.
-fn is_queued(body: &[u8]) -> bool {
+/// Whether the gateway's problem is with the compression of the body.
+fn refuses_encoding(body: &[u8]) -> bool {
     #[derive(serde::Deserialize)]
-    struct AcknowledgementBody<'a> {
-        status: &'a str,
+    struct CodedProblem {
+        code: String,
     }
-    serde_json::from_slice::<AcknowledgementBody<'_>>(body).is_ok_and(|answer| answer.status == "queued")
+    serde_json::from_slice::<CodedProblem>(body)
+        .is_ok_and(|problem| matches!(problem.code.as_str(), "unsupported_encoding" | "invalid_encoding"))
 }
 
-/// Returns connections to the base URL of a service, plain ones or with TLS. For `https`, the
-/// authorities of `ca_file` are trusted, or the system's.
+/// Returns connections to the base URL of a service, plain ones or with TLS, through the proxies of
+/// the environment. For `https`, the authorities of `ca_file` are trusted, or the system's.
 ///
 /// # Errors
 /// `url` isn't an http or https URL, or `ca_file` can't be used.
@@ -157,7 +211,7 @@ pub fn connector(
         Some("https") => Some(tls_config(ca_file)?),
         _ => return Err(wrong("must start with http:// or https://")),
     };
-    Ok(StreamConnector::new(tls, connect_wait))
+    Ok(StreamConnector::new(tls, connect_wait).through_environment_proxies())
 }
 
 fn tls_config(ca_file: Option<&Path>) -> Result<Arc<ClientConfig>, TrustError> {

@@ -13,13 +13,16 @@
 //! | [`options`] | bounds and intervals |
 //! | `queue`, `batch` | what isn't acknowledged yet, under one lock |
 //! | `delivery`, `sync` | the tasks that seal, send and flush to the disk |
-//! | `spool`, `frame`, `io_thread` | files of the spool, and the thread that writes them |
-//! | [`gateway_client`], [`submission`], [`retrying`] | one request and its retries |
+//! | `spool`, `frame`, `acknowledged_log`, `io_thread` | files of the spool, and the thread that writes them |
+//! | `reports` | receipts that end without an acknowledgement |
+//! | [`gateway_client`], [`acknowledgement`], [`submission`], [`retrying`] | one request and its retries |
 //!
 //! `receipts send` uses only the last row. The spool's layout is that of the Python package
 //! (`sdk/python`, `spool.py`), and conformance/README.md describes what both guarantee.
 #![forbid(unsafe_code)]
 
+mod acknowledged_log;
+pub mod acknowledgement;
 mod batch;
 pub mod client;
 pub mod content_use;
@@ -30,15 +33,17 @@ pub mod gateway_client;
 mod io_thread;
 pub mod options;
 mod queue;
+mod reports;
 pub mod retrying;
 pub mod signer;
 mod spool;
 pub mod submission;
 mod sync;
 
+pub use acknowledgement::SignedAcknowledgement;
 pub use client::{ReceiptsClient, RecordError, StartError};
 pub use content_use::{Use, UseError, UseFault};
 pub use counters::ClientCounters;
 pub use gateway_client::{GatewayClient, GatewayUrlError, connector};
-pub use options::{ClientOptions, RefusedReceipt};
+pub use options::{AcknowledgedBatch, ClientOptions, RefusedReceipt};
 pub use signer::{ClientIdentity, ReceiptSigner, SignedReceipt};

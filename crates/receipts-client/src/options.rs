@@ -6,24 +6,68 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use receipt::Limits;
+use serde::Deserialize;
 
+use crate::acknowledgement::SignedAcknowledgement;
 use crate::retrying::RetryPauses;
 
-/// A receipt that the service refused, or that the client gave up.
+/// A receipt that ends without an acknowledgement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefusedReceipt {
-    /// `receiptId`.
+    /// `receiptId`; empty if it can't be read.
     pub receipt_id: String,
-    /// The service's problem code, or `expired` for a receipt that was in the spool for longer than
-    /// `spool_age_max`.
+    /// The service's problem code; `expired` for a receipt that was in the spool for longer than
+    /// `spool_age_max`, `damaged` for one that can't be read, `undelivered` for one that a closed
+    /// client had nowhere to leave.
     pub code: String,
     /// JSON Pointer within the receipt.
     pub pointer: String,
     /// Advice: what to change.
     pub detail: String,
-    /// The signed receipt.
+    /// The signed receipt, or what is left of it.
     pub receipt: Bytes,
 }
+
+/// A batch with its acknowledgement, whose signature was verified.
+#[derive(Debug, Clone)]
+pub struct AcknowledgedBatch {
+    /// `batchId`.
+    pub batch_id: String,
+    /// `receiptId` of each receipt.
+    pub receipt_ids: Vec<String>,
+    /// The signed object (docs/acknowledgements.md). With `body` it proves to a third party that
+    /// the service had these receipts, and when.
+    pub acknowledgement: SignedAcknowledgement,
+    /// The batch as it was sent.
+    pub body: Bytes,
+}
+
+impl AcknowledgedBatch {
+    pub(crate) fn new(acknowledgement: SignedAcknowledgement, body: Bytes) -> Self {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct SentReceipt {
+            receipt_id: String,
+        }
+        #[derive(Deserialize, Default)]
+        #[serde(rename_all = "camelCase")]
+        struct SentBatch {
+            batch_id: String,
+            receipts: Vec<SentReceipt>,
+        }
+        // The client made it.
+        let sent: SentBatch = serde_json::from_slice(&body).unwrap_or_default();
+        Self {
+            batch_id: sent.batch_id,
+            receipt_ids: sent.receipts.into_iter().map(|receipt| receipt.receipt_id).collect(),
+            acknowledgement,
+            body,
+        }
+    }
+}
+
+/// Gets each acknowledged batch, on a task of the client's.
+pub type OnAcknowledged = Arc<dyn Fn(&AcknowledgedBatch) + Send + Sync>;
 
 /// Gets each refused receipt, on a task of the client's.
 pub type OnRefused = Arc<dyn Fn(&RefusedReceipt) + Send + Sync>;
@@ -57,8 +101,13 @@ pub struct ClientOptions {
     pub spool_age_max: Duration,
     /// Bytes of refused batches, and of damaged files, that the spool retains for people.
     pub kept_bytes_max: u64,
-    /// Gets each refused receipt.
+    /// Bytes of acknowledged batches with their acknowledgements that the spool retains, in the
+    /// folder `acknowledged`. With 0, there are none.
+    pub acknowledged_bytes_max: u64,
+    /// Gets each receipt that ends without an acknowledgement.
     pub on_refused: Option<OnRefused>,
+    /// Gets each acknowledged batch.
+    pub on_acknowledged: Option<OnAcknowledged>,
 }
 
 impl Default for ClientOptions {
@@ -80,7 +129,9 @@ impl Default for ClientOptions {
             sync_interval: Duration::from_millis(100),
             spool_age_max: Duration::from_secs(72 * 3_600),
             kept_bytes_max: 64 << 20,
+            acknowledged_bytes_max: 0,
             on_refused: None,
+            on_acknowledged: None,
         }
     }
 }

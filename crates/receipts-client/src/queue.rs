@@ -2,21 +2,26 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::batch::{OpenBatch, SealedBatch, SealedBody, receipts_of};
+use crate::batch::{OpenBatch, SealedBatch, receipts_of};
 use crate::counters::ClientCounters;
 use crate::options::ClientOptions;
 use crate::signer::{ReceiptSigner, SignedReceipt};
-use crate::spool::{Leftover, Spool, SpoolJournal};
+use crate::spool::{DamagedFile, LeftoverContent, Spool, SpoolJournal, delete};
 
 /// Beyond this many bytes of receipts that aren't sealed, a disk or key is slower than its callers,
 /// and they wait.
 const UNSEALED_BYTES_MAX: usize = 64 << 20;
+/// Bytes of stored batches that are in memory, too: what somebody removes from the spool is sent
+/// all the same.
+const CACHED_BYTES_MAX: usize = 64 << 20;
 
 /// Why receipts aren't queued.
 #[derive(Debug)]
@@ -45,6 +50,13 @@ pub(crate) struct DeliveryQueue {
     open: Option<OpenBatch>,
     full: VecDeque<OpenBatch>,
     sealed: VecDeque<SealedBatch>,
+    /// Batches in requests without an answer yet.
+    sending: Vec<SealedBatch>,
+    /// Bytes of stored batches that are in memory, too.
+    cached_bytes: usize,
+    /// Files of a list whose batch couldn't be stored, by its sequence number. They are deleted
+    /// when its last batch ends.
+    backing: BTreeMap<u64, Vec<PathBuf>>,
     /// Unfinished batches by the sequence number of the list that they were sealed from.
     pending: BTreeMap<u64, usize>,
     sequence: u64,
@@ -68,6 +80,9 @@ impl DeliveryQueue {
             open: None,
             full: VecDeque::new(),
             sealed: VecDeque::new(),
+            sending: Vec::new(),
+            cached_bytes: 0,
+            backing: BTreeMap::new(),
             pending: BTreeMap::new(),
             sequence: 0,
             dirty: Vec::new(),
@@ -81,21 +96,26 @@ impl DeliveryQueue {
         }
     }
 
-    /// Takes over what ended processes left in the spool. Receipts of journals were never sent, so
-    /// those of an earlier key are signed again. Blocks.
-    pub(crate) fn adopt(&mut self, signer: &ReceiptSigner) -> io::Result<()> {
+    /// Takes over what ended processes left in the spool, and returns what can't be read of it.
+    /// Receipts of journals were never sent, so those of an earlier key are signed again. Blocks.
+    pub(crate) fn adopt(&mut self, signer: &ReceiptSigner) -> io::Result<Vec<DamagedFile>> {
         let Some(spool) = self.spool.clone() else {
-            return Ok(());
+            return Ok(Vec::new());
         };
+        let mut damages = Vec::new();
         for name in spool.adopt()? {
-            match spool.leftover(&name)? {
+            let left = spool.leftover(&name)?;
+            damages.extend(left.damage);
+            match left.content {
                 None => {}
-                Some(Leftover::Batch(body)) => {
+                Some(LeftoverContent::Batch(body)) => {
                     let batch = SealedBatch {
                         sequence: self.next_sequence(),
+                        name,
                         receipts: receipts_of(&body).len(),
                         bytes: body.len(),
-                        body: SealedBody::File(name),
+                        body: None,
+                        is_stored: true,
                         attempts: 0,
                         not_before: Instant::now(),
                     };
@@ -103,7 +123,7 @@ impl DeliveryQueue {
                     self.bytes += batch.bytes;
                     self.sealed.push_back(batch);
                 }
-                Some(Leftover::Receipts(journal, receipts)) => {
+                Some(LeftoverContent::Receipts(journal, receipts)) => {
                     let mut open = OpenBatch::new(self.next_sequence());
                     for receipt in receipts {
                         let ours = signer.with_this_key(receipt).map_err(io::Error::other)?;
@@ -116,7 +136,7 @@ impl DeliveryQueue {
                 }
             }
         }
-        Ok(())
+        Ok(damages)
     }
 
     /// Queues all of `receipts` if there is room for them. After an error of the spool, a part of
@@ -141,11 +161,11 @@ impl DeliveryQueue {
                 None => self.new_batch().map_err(PutError::Spool)?,
             };
             let (now, later) = rest.split_at(self.fitting(&open, rest));
+            if let Err(error) = self.write(&mut open, now) {
+                self.abandon(open);
+                return Err(PutError::Spool(error));
+            }
             if let Some(journal) = &open.journal {
-                if let Err(error) = journal.append(now.iter().map(|receipt| &receipt.json)) {
-                    self.abandon(open);
-                    return Err(PutError::Spool(error));
-                }
                 if !self.dirty.iter().any(|dirty| Arc::ptr_eq(dirty, journal)) {
                     self.dirty.push(Arc::clone(journal));
                 }
@@ -163,6 +183,24 @@ impl DeliveryQueue {
             rest = later;
         }
         Ok(is_new)
+    }
+
+    /// Appends receipts to the journal of a batch. One that somebody removed is written again.
+    fn write(&self, open: &mut OpenBatch, receipts: &[SignedReceipt]) -> io::Result<()> {
+        let (Some(journal), Some(spool)) = (&open.journal, &self.spool) else {
+            return Ok(());
+        };
+        let new = receipts.iter().map(|receipt| &receipt.json);
+        match journal.append(new.clone()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            written => return written,
+        }
+        let journal = spool.new_journal(&open.name)?;
+        journal
+            .append(open.receipts.iter().chain(new))
+            .inspect_err(|_| journal.delete())?;
+        open.journal = Some(journal);
+        Ok(())
     }
 
     /// Bytes of receipts in memory, spool or not.
@@ -218,6 +256,11 @@ impl DeliveryQueue {
             *unfinished -= 1;
             if *unfinished == 0 {
                 self.pending.remove(&sequence);
+                // Before anybody learns that everything is finished. There are such files only
+                // after a failure of the spool.
+                for file in self.backing.remove(&sequence).unwrap_or_default() {
+                    delete(&file);
+                }
             }
         }
     }
@@ -258,6 +301,7 @@ impl DeliveryQueue {
             .position(|batch| batch.not_before.max(held_until) <= now);
         if let Some(batch) = due.and_then(|index| self.sealed.remove(index)) {
             self.counters.in_flight += batch.receipts;
+            self.sending.push(batch.clone());
             return DeliveryStep::Send(batch);
         }
         let later = self.full.iter().map(|open| open.not_before);
@@ -270,17 +314,37 @@ impl DeliveryQueue {
         self.full.push_back(open);
     }
 
-    /// Replaces an open batch of `bytes` bytes by what it was sealed to.
-    pub(crate) fn sealed(&mut self, bytes: usize, batch: SealedBatch) {
-        self.bytes = self.bytes - bytes + batch.bytes;
+    /// Replaces an open batch by what it was sealed to.
+    pub(crate) fn sealed(&mut self, open: &OpenBatch, batch: SealedBatch) {
+        self.bytes = self.bytes - open.bytes + batch.bytes;
+        if !batch.is_stored {
+            let journal = open.journal.iter().map(|journal| journal.path().to_owned());
+            self.backing.entry(open.sequence).or_default().extend(journal);
+        }
+        let batch = self.cached(batch);
         self.sealed.push_back(batch);
+    }
+
+    /// Drops the body of a stored batch from memory if there is no room for it.
+    fn cached(&mut self, mut batch: SealedBatch) -> SealedBatch {
+        if batch.is_stored && self.cached_bytes + batch.bytes > CACHED_BYTES_MAX {
+            batch.body = None;
+        }
+        self.cached_bytes += cached_bytes(&batch);
+        batch
     }
 
     /// Puts a batch back that isn't acknowledged.
     pub(crate) fn send_again(&mut self, batch: SealedBatch, is_retry: bool) {
-        self.counters.in_flight -= batch.receipts;
+        self.sent(&batch);
         self.counters.retries += u64::from(is_retry);
         self.sealed.push_back(batch);
+    }
+
+    /// Ends the request of a batch.
+    fn sent(&mut self, batch: &SealedBatch) {
+        self.sending.retain(|sending| sending.name != batch.name);
+        self.counters.in_flight -= batch.receipts;
     }
 
     /// Holds all batches back after a failed request, for as long as the server requests and a
@@ -293,14 +357,22 @@ impl DeliveryQueue {
 
     /// Removes a batch whose receipts are acknowledged, refused, or in `parts`.
     pub(crate) fn end(&mut self, batch: &SealedBatch, is_acknowledged: bool, parts: Vec<SealedBatch>) {
+        if let Some(spool) = self.spool.as_ref().filter(|_| batch.is_stored)
+            && !parts.iter().all(|part| part.is_stored)
+        {
+            let file = spool.batch_file(&batch.name);
+            self.backing.entry(batch.sequence).or_default().push(file);
+        }
         for part in parts.into_iter().rev() {
+            let part = self.cached(part);
             self.receipts += part.receipts;
             self.bytes += part.bytes;
             *self.pending.entry(batch.sequence).or_default() += 1;
             self.sealed.push_front(part);
         }
         self.failures = 0;
-        self.counters.in_flight -= batch.receipts;
+        self.sent(batch);
+        self.cached_bytes -= cached_bytes(batch);
         self.receipts -= batch.receipts;
         self.bytes -= batch.bytes;
         if is_acknowledged {
@@ -312,6 +384,51 @@ impl DeliveryQueue {
 
     pub(crate) fn count_refused(&mut self, receipts: usize) {
         self.counters.refused += receipts as u64;
+    }
+
+    pub(crate) fn count_damaged(&mut self, receipts: usize) {
+        self.counters.damaged += receipts as u64;
+    }
+
+    /// Removes what isn't acknowledged and in no file, and returns it, after all tasks have ended.
+    /// What is in files stays queued.
+    pub(crate) fn abandon_unstored(&mut self) -> Vec<Bytes> {
+        self.counters.in_flight = 0;
+        self.fill();
+        self.sealed.extend(std::mem::take(&mut self.sending));
+        let mut lost = Vec::new();
+        for open in std::mem::take(&mut self.full) {
+            let is_stored = |journal: &Arc<SpoolJournal>| journal.is_removed().is_ok_and(|is_removed| !is_removed);
+            if open.journal.as_ref().is_some_and(is_stored) {
+                self.full.push_back(open);
+                continue;
+            }
+            self.receipts -= open.receipts.len();
+            self.bytes -= open.bytes;
+            self.finish(open.sequence);
+            lost.extend(open.receipts);
+        }
+        for batch in std::mem::take(&mut self.sealed) {
+            let is_backed = |files: &Vec<PathBuf>| files.iter().any(|file| file.exists());
+            let spool = self.spool.as_ref().filter(|_| batch.is_stored);
+            if spool.is_some_and(|spool| spool.has(&batch.name))
+                || self.backing.get(&batch.sequence).is_some_and(is_backed)
+            {
+                self.sealed.push_back(batch);
+                continue;
+            }
+            self.receipts -= batch.receipts;
+            self.bytes -= batch.bytes;
+            self.cached_bytes -= cached_bytes(&batch);
+            self.finish(batch.sequence);
+            lost.extend(
+                batch
+                    .body
+                    .as_ref()
+                    .map_or_else(|| vec![Bytes::new(); batch.receipts], receipts_of),
+            );
+        }
+        lost
     }
 
     /// Registers one who waits for the next flush. After the end there is none.
@@ -339,8 +456,13 @@ impl DeliveryQueue {
         ClientCounters {
             queued: self.receipts - self.counters.in_flight,
             queued_bytes: self.bytes,
-            spooled_batches: self.sealed.iter().filter(|batch| batch.body.file().is_some()).count(),
+            spooled_batches: self.sealed.iter().filter(|batch| batch.is_stored).count(),
             ..self.counters
         }
     }
+}
+
+/// Bytes of a stored batch that are in memory, too.
+fn cached_bytes(batch: &SealedBatch) -> usize {
+    batch.body.as_ref().filter(|_| batch.is_stored).map_or(0, Bytes::len)
 }

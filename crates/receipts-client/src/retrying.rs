@@ -5,8 +5,10 @@ use std::time::{Duration, Instant};
 
 use http::{HeaderMap, StatusCode, header};
 use rand::RngExt;
+use receipt::BodyKind;
 use serde::Deserialize;
 
+use crate::acknowledgement::SignedAcknowledgement;
 use crate::submission::Submission;
 
 /// The longest Retry-After that [`submit`] waits for, in seconds.
@@ -24,6 +26,27 @@ const PASSING: [StatusCode; 6] = [
     StatusCode::SERVICE_UNAVAILABLE,
     StatusCode::GATEWAY_TIMEOUT,
 ];
+
+/// The gateway's problems that judge the bytes of a request (conformance/README.md): sent again,
+/// these bytes would be refused again. A `code` alone proves nothing, as other services have codes.
+const FINAL_PROBLEMS: [&str; 13] = [
+    "invalid_json",
+    "invalid_receipt",
+    "invalid_batch",
+    "wrong_address",
+    "bad_signature",
+    "bad_batch_signature",
+    "missing_request_signature",
+    "invalid_request_signature",
+    "bad_request_signature",
+    "client_key_unknown",
+    "client_key_revoked",
+    "body_too_large",
+    "decoded_body_too_large",
+];
+
+/// Bytes of an answer that a log line repeats.
+const EXCERPT_CHARACTERS: usize = 80;
 
 /// Pauses between tries: full jitter between a constant and a doubling bound. Senders that failed
 /// together don't come back together. The jitter of the crate backon is added to a full pause.
@@ -64,8 +87,8 @@ pub struct RetryPolicy {
 /// Outcome of a request.
 #[derive(Debug)]
 pub enum SubmissionOutcome {
-    /// The server holds it durably.
-    Accepted,
+    /// The server holds it durably, as the gateway's verified acknowledgement says.
+    Accepted(Option<SignedAcknowledgement>),
     /// The server won't have it, however often it is sent.
     Refused(Refusal),
     /// The tries are used up. Whether the server has it isn't known.
@@ -85,8 +108,8 @@ pub struct Refusal {
     pub detail: String,
     /// Receipts of a batch that are named.
     pub receipts: Vec<ReceiptFault>,
-    /// Whether the answer has the form of a gateway's (RFC 9457 with a code), not of a proxy's.
-    pub is_problem: bool,
+    /// Whether the gateway itself judged the bytes, as its problem document says.
+    pub is_gateways: bool,
 }
 
 /// A fault of one receipt of a batch.
@@ -113,6 +136,9 @@ pub enum Try {
         reason: String,
         /// Time that the server wishes to be left alone.
         after: Option<Duration>,
+        /// Whether a person should look, because the answer isn't that of a server that is away or
+        /// overloaded.
+        is_strange: bool,
     },
 }
 
@@ -122,10 +148,51 @@ impl Try {
         Self::Again {
             reason: reason.into(),
             after: None,
+            is_strange: false,
         }
     }
 
-    /// With this answer, which isn't the expected success.
+    /// With an answer that a person should look at.
+    pub fn strange(reason: impl Into<String>) -> Self {
+        Self::Again {
+            reason: reason.into(),
+            after: None,
+            is_strange: true,
+        }
+    }
+
+    /// With this answer of a gateway, or of a proxy before it, which isn't a 202. Only the
+    /// gateway's own judgement ends the request, and a 413 of anybody ends one with several
+    /// receipts, which may fit in parts.
+    pub fn answered_by_gateway(status: StatusCode, headers: &HeaderMap, body: &[u8], kind: BodyKind) -> Self {
+        let refusal = Refusal::read(status, body);
+        let may_fit_in_parts = status == StatusCode::PAYLOAD_TOO_LARGE && kind == BodyKind::Batch;
+        if refusal.is_gateways || may_fit_in_parts {
+            return Self::Ended(SubmissionOutcome::Refused(refusal));
+        }
+        let after = retry_after(headers);
+        let is_strange = !PASSING.contains(&status) && !status.is_server_error();
+        if !is_strange {
+            let reason = format!("{} {}: {}", refusal.status, refusal.code, refusal.detail);
+            return Self::Again {
+                reason,
+                after,
+                is_strange,
+            };
+        }
+        let excerpt: String = String::from_utf8_lossy(body).chars().take(EXCERPT_CHARACTERS).collect();
+        let mut reason = format!("status {}, not a gateway's answer: {excerpt:?}", refusal.status);
+        if let Some(location) = headers.get(header::LOCATION) {
+            reason.push_str(&format!(", Location {}", String::from_utf8_lossy(location.as_bytes())));
+        }
+        Self::Again {
+            reason,
+            after,
+            is_strange,
+        }
+    }
+
+    /// With this answer of a publisher's webhook, which isn't the expected success.
     pub fn answered(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Self {
         let refusal = Refusal::read(status, body);
         if !PASSING.contains(&status) {
@@ -134,6 +201,7 @@ impl Try {
         Self::Again {
             reason: format!("{} {}: {}", refusal.status, refusal.code, refusal.detail),
             after: retry_after(headers),
+            is_strange: false,
         }
     }
 }
@@ -160,7 +228,7 @@ pub async fn submit<T: Transport>(
     loop {
         let (reason, after) = match tokio::time::timeout(policy.timeout, transport.attempt(submission)).await {
             Ok(Try::Ended(outcome)) => return (outcome, u64::from(attempt - 1)),
-            Ok(Try::Again { reason, after }) => (reason, after),
+            Ok(Try::Again { reason, after, .. }) => (reason, after),
             Err(_) => (format!("no answer within {:?}", policy.timeout), None),
         };
         let requested = after.unwrap_or_default().min(Duration::from_secs(RETRY_AFTER_S_MAX));
@@ -193,18 +261,13 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 }
 
 impl Refusal {
-    /// Whether the answer is a gateway's decision about these receipts, which no later try changes.
-    /// A proxy's page isn't, except for a 413: its limit may be lower than the gateway's.
-    #[must_use]
-    pub fn decides_receipts(&self) -> bool {
-        (400..500).contains(&self.status) && (self.is_problem || self.status == 413)
-    }
-
     /// Reads problem+json (RFC 9457) with a list of faults; makes do with less.
     fn read(status: StatusCode, body: &[u8]) -> Self {
         #[derive(Deserialize, Default)]
         #[serde(default)]
         struct ReceivedProblem {
+            #[serde(rename = "type")]
+            problem_type: Option<String>,
             code: Option<String>,
             title: Option<String>,
             detail: Option<String>,
@@ -219,7 +282,7 @@ impl Refusal {
             detail: Option<String>,
         }
         let mut problem: ReceivedProblem = serde_json::from_slice(body).unwrap_or_default();
-        let is_problem = problem.code.is_some();
+        let is_gateways = status.is_client_error() && problem.problem_type.as_deref().is_some_and(is_final);
         let receipts = problem
             .errors
             .iter()
@@ -252,9 +315,15 @@ impl Refusal {
             },
             detail: first.detail.or(problem.detail).or(problem.title).unwrap_or_else(reason),
             receipts,
-            is_problem,
+            is_gateways,
         }
     }
+}
+
+/// Whether a problem's type is the address of one of [`FINAL_PROBLEMS`], absolute or not.
+fn is_final(problem_type: &str) -> bool {
+    let (address, name) = problem_type.rsplit_once('/').unwrap_or(("", problem_type));
+    (address == "problems" || address.ends_with("/problems")) && FINAL_PROBLEMS.contains(&name)
 }
 
 /// Index and rest of a pointer into a batch's receipts: `/receipts/3/content/url`.
@@ -343,8 +412,12 @@ mod tests {
             },
         };
         let again = || Try::again("it is away");
-        let (outcome, retries) = ended(vec![again(), again(), Try::Ended(SubmissionOutcome::Accepted)], policy).await;
-        assert!(matches!(outcome, SubmissionOutcome::Accepted) && retries == 2);
+        let (outcome, retries) = ended(
+            vec![again(), again(), Try::Ended(SubmissionOutcome::Accepted(None))],
+            policy,
+        )
+        .await;
+        assert!(matches!(outcome, SubmissionOutcome::Accepted(None)) && retries == 2);
         let (outcome, retries) = ended(vec![again(), again(), again()], policy).await;
         assert!(
             matches!(&outcome, SubmissionOutcome::Unavailable(why) if why.contains("after 3 tries: it is away")),
@@ -359,6 +432,7 @@ mod tests {
         let long = Try::Again {
             reason: "429".to_owned(),
             after: Some(Duration::from_secs(31)),
+            is_strange: false,
         };
         let (outcome, retries) = ended(vec![long], short).await;
         assert!(matches!(outcome, SubmissionOutcome::Unavailable(_)) && retries == 0);
@@ -379,27 +453,57 @@ mod tests {
     fn only_statuses_that_may_pass_are_tried_again() {
         let body = br#"{"code": "rate_limited", "detail": "too many"}"#;
         let tried = Try::answered(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new(), body);
-        assert!(matches!(tried, Try::Again { reason, after: None } if reason == "429 rate_limited: too many"));
+        assert!(matches!(tried, Try::Again { reason, after: None, .. } if reason == "429 rate_limited: too many"));
         let tried = Try::answered(StatusCode::NOT_FOUND, &HeaderMap::new(), b"<html>");
         let Try::Ended(SubmissionOutcome::Refused(refusal)) = tried else {
             panic!("{tried:?}")
         };
         assert_eq!(
-            (refusal.code.as_str(), refusal.detail.as_str(), refusal.is_problem),
+            (refusal.code.as_str(), refusal.detail.as_str(), refusal.is_gateways),
             ("http_404", "Not Found", false)
+        );
+    }
+
+    #[derive(Deserialize)]
+    struct AnswerVector {
+        name: String,
+        status: u16,
+        body: String,
+        outcome: String,
+    }
+
+    #[test]
+    fn answers_of_a_gateway_end_as_the_vectors_say() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../conformance/vectors/answers.json");
+        let vectors: Vec<AnswerVector> = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        assert!(vectors.len() > 50);
+        for vector in vectors.iter().filter(|vector| vector.status != 202) {
+            let status = StatusCode::from_u16(vector.status).unwrap();
+            let answered = |kind| Try::answered_by_gateway(status, &HeaderMap::new(), vector.body.as_bytes(), kind);
+            let outcome = match answered(BodyKind::Batch) {
+                Try::Ended(SubmissionOutcome::Refused(refusal)) if refusal.status == 413 => "split",
+                Try::Ended(_) => "refused",
+                Try::Again { .. } => "retried",
+            };
+            assert_eq!(outcome, vector.outcome, "{}", vector.name);
+        }
+        let page = Try::answered_by_gateway(StatusCode::PAYLOAD_TOO_LARGE, &HeaderMap::new(), b"", BodyKind::Receipt);
+        assert!(
+            matches!(page, Try::Again { is_strange: true, .. }),
+            "one receipt has no parts"
         );
     }
 
     #[test]
     fn a_refused_batch_names_its_receipts() {
-        let body = br#"{"code": "invalid_url", "errors": [
+        let body = br#"{"type": "/problems/invalid_batch", "code": "invalid_url", "errors": [
             {"pointer": "/receipts/3/content/url", "code": "invalid_url", "detail": "d"},
             {"pointer": "/receipts/11", "code": "receipt_too_large"}, {"pointer": "/batchId", "code": "empty_batch_id"}]}"#;
         let refusal = Refusal::read(StatusCode::BAD_REQUEST, body);
         let named: Vec<_> = refusal.receipts.iter().map(|r| (r.index, r.pointer.as_str())).collect();
         assert_eq!(named, [(3, "/content/url"), (11, "")]);
         assert_eq!(
-            (refusal.pointer.as_str(), refusal.is_problem),
+            (refusal.pointer.as_str(), refusal.is_gateways),
             ("/receipts/3/content/url", true)
         );
     }

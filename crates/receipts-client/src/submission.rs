@@ -5,6 +5,9 @@ use std::io::{self, Write};
 use bytes::Bytes;
 use receipt::BodyKind;
 
+/// A shorter batch isn't worth the compression.
+const COMPRESSED_BYTES_MIN: usize = 1 << 10;
+
 /// Fast, and most of what zstd can do for JSON.
 const ZSTD_LEVEL: i32 = 3;
 
@@ -34,15 +37,15 @@ impl Compression {
     ///
     /// # Errors
     /// The compressor fails.
-    pub fn apply(self, body: Vec<u8>) -> io::Result<Vec<u8>> {
+    pub fn apply(self, body: &Bytes) -> io::Result<Bytes> {
         match self {
-            Self::None => Ok(body),
+            Self::None => Ok(body.clone()),
             Self::Gzip => {
                 let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-                encoder.write_all(&body)?;
-                encoder.finish()
+                encoder.write_all(body)?;
+                encoder.finish().map(Bytes::from)
             }
-            Self::Zstd => zstd::encode_all(body.as_slice(), ZSTD_LEVEL),
+            Self::Zstd => zstd::encode_all(&body[..], ZSTD_LEVEL).map(Bytes::from),
         }
     }
 }
@@ -52,22 +55,23 @@ impl Compression {
 pub struct Submission {
     /// Endpoint that it goes to.
     pub kind: BodyKind,
-    /// The body as sent.
+    /// The body before compression.
     pub body: Bytes,
-    /// Compression of the body.
+    /// Compression of the body on its way.
     pub compression: Compression,
     /// `X-Service-Signature`: over the body before compression; where requests are signed.
     pub signature: Option<String>,
 }
 
 impl Submission {
-    /// A batch as it is.
+    /// A batch, compressed on its way if that is worth it.
     #[must_use]
     pub fn of_batch(body: Bytes) -> Self {
+        let is_small = body.len() < COMPRESSED_BYTES_MIN;
         Self {
             kind: BodyKind::Batch,
             body,
-            compression: Compression::None,
+            compression: if is_small { Compression::None } else { Compression::Gzip },
             signature: None,
         }
     }

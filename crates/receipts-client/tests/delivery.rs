@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeSet;
+use std::io::Read;
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::Arc;
@@ -11,15 +12,19 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::post;
+use axum::routing::{get, post};
 use axum::{Json, Router};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http_signatures::{DirectoryKey, key_set};
 use parking_lot::Mutex;
-use receipt::{Algorithm, Judge, Limits, SigningKey};
+use receipt::{Algorithm, Judge, Limits, SigningKey, canonicalize};
 use receipts_client::retrying::RetryPauses;
 use receipts_client::{ClientIdentity, ClientOptions, GatewayClient, ReceiptSigner, ReceiptsClient, RecordError, Use};
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use tokio::net::TcpListener;
 
 const WAIT_MAX: Duration = Duration::from_secs(60);
@@ -29,6 +34,8 @@ struct Gateway {
     url: String,
     status: AtomicU16,
     is_proxy: AtomicBool,
+    /// Signs acknowledgements, and is published.
+    key: SigningKey,
     bodies: Mutex<Vec<Value>>,
     problems: Mutex<Vec<String>>,
 }
@@ -40,14 +47,34 @@ impl Gateway {
             url: format!("http://{}", listener.local_addr().unwrap()),
             status: AtomicU16::new(status.as_u16()),
             is_proxy: AtomicBool::new(false),
+            key: SigningKey::generate(Algorithm::Ed25519).unwrap(),
             bodies: Mutex::default(),
             problems: Mutex::default(),
         });
         let routes = Router::new()
             .route("/api/v1/receipts/batch", post(answer))
+            .route("/.well-known/receipts-keys.json", get(keys))
             .with_state(Arc::clone(&gateway));
         tokio::spawn(async { axum::serve(listener, routes).await });
         gateway
+    }
+
+    fn published(&self) -> DirectoryKey {
+        DirectoryKey::from_pem(self.key.public_key_pem()).unwrap()
+    }
+
+    fn acknowledgement(&self, body: &[u8]) -> Value {
+        let batch: Value = serde_json::from_slice(body).unwrap();
+        let mut answer =
+            json!({"batchId": batch["batchId"], "receiptCount": batch["receipts"].as_array().unwrap().len()});
+        let mut signed = answer.clone();
+        signed["requestDigest"] = format!("sha256:{}", hex::encode(Sha256::digest(body))).into();
+        signed["keyId"] = self.published().thumbprint.into();
+        let canonical = canonicalize(signed.to_string().as_bytes(), 8).unwrap();
+        signed["signature"] = STANDARD.encode(self.key.sign(&canonical).unwrap()).into();
+        answer["status"] = "queued".into();
+        answer["acknowledgement"] = signed;
+        answer
     }
 
     fn answers(&self, status: StatusCode) {
@@ -63,7 +90,17 @@ impl Gateway {
     }
 }
 
-async fn answer(State(gateway): State<Arc<Gateway>>, body: Bytes) -> Response {
+async fn answer(State(gateway): State<Arc<Gateway>>, headers: HeaderMap, body: Bytes) -> Response {
+    let body = match headers.get(header::CONTENT_ENCODING) {
+        Some(_) => {
+            let mut decoded = Vec::new();
+            flate2::read::GzDecoder::new(&body[..])
+                .read_to_end(&mut decoded)
+                .unwrap();
+            decoded.into()
+        }
+        None => body,
+    };
     let judge = Judge::new(Limits::default(), 10);
     if let Err(error) = judge.check_signed_batch(&body, jiff::Timestamp::now().as_millisecond()) {
         gateway.problems.lock().push(format!("{error:?}"));
@@ -73,10 +110,15 @@ async fn answer(State(gateway): State<Arc<Gateway>>, body: Bytes) -> Response {
         return (status, [(header::CONTENT_TYPE, "text/html")], "<html>").into_response();
     }
     if status != StatusCode::ACCEPTED {
-        return (status, Json(json!({"code": "scripted", "detail": "d"}))).into_response();
+        let problem = json!({"type": "/problems/client_key_unknown", "code": "scripted", "detail": "d"});
+        return (status, Json(problem)).into_response();
     }
     gateway.bodies.lock().push(serde_json::from_slice(&body).unwrap());
-    (status, Json(json!({"batchId": "b", "status": "queued"}))).into_response()
+    (status, Json(gateway.acknowledgement(&body))).into_response()
+}
+
+async fn keys(State(gateway): State<Arc<Gateway>>) -> String {
+    key_set([&gateway.published()]).unwrap()
 }
 
 fn start(gateway: &Gateway, algorithm: Algorithm, options: ClientOptions) -> ReceiptsClient {
@@ -242,4 +284,31 @@ async fn many_receipts_are_queued_together_or_not_at_all() {
     assert_eq!(gateway.accepted().len(), 30);
     assert!(matches!(client.record(&content_use(1)).await, Err(RecordError::Closed)));
     assert!(client.sync().await.is_err(), "nothing syncs any more");
+}
+
+#[tokio::test]
+async fn acknowledged_batches_are_retained_with_their_proof() {
+    let (dir, gateway) = (tempfile::tempdir().unwrap(), Gateway::start(StatusCode::ACCEPTED).await);
+    let keeping = ClientOptions {
+        acknowledged_bytes_max: 1 << 20,
+        ..options(dir.path())
+    };
+    let client = start(&gateway, Algorithm::Ed25519, keeping);
+    let recorded = record(&client, 25).await;
+    assert!(client.close(WAIT_MAX).await);
+    let mut proven = BTreeSet::new();
+    for file in dir.path().join("acknowledged").read_dir().unwrap() {
+        for line in std::fs::read_to_string(file.unwrap().path()).unwrap().lines() {
+            let head = r#"{"acknowledgement":"#;
+            let (acknowledgement, batch) = line.strip_prefix(head).unwrap().split_once(r#","batch":"#).unwrap();
+            let batch = batch.strip_suffix('}').unwrap();
+            let acknowledgement: Value = serde_json::from_str(acknowledgement).unwrap();
+            let digest = format!("sha256:{}", hex::encode(Sha256::digest(batch)));
+            assert_eq!(acknowledgement["requestDigest"], digest);
+            let batch: Value = serde_json::from_str(batch).unwrap();
+            let ids = batch["receipts"].as_array().unwrap().iter();
+            proven.extend(ids.map(|receipt| receipt["receiptId"].as_str().unwrap().to_owned()));
+        }
+    }
+    assert_eq!(proven, recorded);
 }

@@ -31,11 +31,6 @@ const FAULT_CODES: &[(&str, &str, &str)] = &[
         "Send the header that the pointer names in the form that the detail states.",
     ),
     (
-        "invalid_signature_length",
-        "The signature has a length that no signature of its algorithm has.",
-        "Send the decoded signature's 64 bytes (Ed25519, or ECDSA-P256 as r and s), 256 bytes (RSA-2048) or DER.",
-    ),
-    (
         "invalid_domain",
         "The text isn't a domain name.",
         "Write a host name in ASCII, without scheme, port and path.",
@@ -150,7 +145,6 @@ pub fn common() -> Vec<ProblemPage> {
         let (kind, pointer) = match *code {
             "invalid_parameter" => (Kind::InvalidQuery, "limit"),
             "invalid_header" => (Kind::BadRequest, "Last-Event-ID"),
-            "invalid_signature_length" => (Kind::InvalidBatch, "/signature"),
             _ => (Kind::InvalidBody, "/name"),
         };
         ProblemPage::of_fault(code, meaning, remedy, kind, pointer)

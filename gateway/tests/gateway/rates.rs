@@ -57,8 +57,8 @@ async fn a_request_costs_the_signatures_that_will_be_verified() {
         (BATCH, batch(10), 12),
         (WEBHOOK, receipt().0, 2),
         (WEBHOOK, batch(10), 22),
-        (EXPLAIN, receipt().0, 2),
-        (EXPLAIN, batch(10), 12),
+        (EXPLAIN, receipt().0, 42),
+        (EXPLAIN, batch(10), 52),
     ] {
         let gateway = Running::with(|config| {
             config.rate_address_verifications_per_s = 1;

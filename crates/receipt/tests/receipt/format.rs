@@ -661,8 +661,8 @@ fn codes_are_stable() {
         codes.join(" "),
         "invalid_json invalid_utf8 byte_order_mark trailing_data duplicate_member lone_surrogate too_deep \
          number_out_of_range missing_member wrong_type invalid_uuid invalid_timestamp timestamp_out_of_range \
-         unsupported_version unsupported_algorithm invalid_base64 invalid_public_key key_algorithm_mismatch \
-         invalid_content_hash invalid_url url_outside_publisher invalid_purpose invalid_publisher too_long \
+         unsupported_version unsupported_algorithm invalid_base64 invalid_signature_length invalid_public_key \
+         key_algorithm_mismatch invalid_content_hash invalid_url url_outside_publisher invalid_purpose invalid_publisher too_long \
          receipt_too_large batch_too_large \
          empty_batch_id empty_batch too_many_receipts mixed_keys"
     );

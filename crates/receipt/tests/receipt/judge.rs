@@ -549,3 +549,160 @@ proptest! {
         prop_assert_eq!(reasons(&arrival(BodyKind::Batch, &batch)), alone);
     }
 }
+
+/// Writes compact JSON as other libraries do by default: with spaces, or in ASCII.
+fn rewritten(compact: &str, is_spaced: bool, is_ascii: bool) -> String {
+    let (mut out, mut is_text, mut is_escaped) = (String::new(), false, false);
+    for c in compact.chars() {
+        match c {
+            c if is_ascii && !c.is_ascii() => {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    out += &format!("\\u{unit:04x}");
+                }
+            }
+            c => out.push(c),
+        }
+        if is_spaced && !is_text && matches!(c, ',' | ':') {
+            out.push(' ');
+        }
+        is_text ^= c == '"' && !is_escaped;
+        is_escaped = c == '\\' && !is_escaped;
+    }
+    out
+}
+
+#[test]
+fn usual_signing_mistakes_are_recognised() {
+    use rsa::pkcs8::DecodePrivateKey as _;
+    use rsa::signature::{RandomizedSigner as _, SignatureEncoding as _};
+
+    let rest = |n: u64| {
+        let mut rest = crate::fixtures::unsigned(n);
+        set(&mut rest, "/client/publicKey", json!(key(ED25519).public_key_pem()));
+        remove(&mut rest, "/version");
+        remove(&mut rest, "/extra");
+        rest
+    };
+    // As sent, `version` comes first; `<` is one of the characters that Go escapes.
+    let mut members = rest(1);
+    set(&mut members, "/usage/context", json!("ü < \u{1f600}"));
+    let as_sent = format!(r#"{{"version":"1.0.0",{}"#, &members.to_string()[1..]);
+    let value: Value = serde_json::from_str(&as_sent).unwrap();
+    let canonical = serde_jcs::to_string(&value).unwrap();
+    let signed_with = |algorithm: &str, signature: &[u8], text: &str| {
+        let head = text.strip_suffix('}').unwrap();
+        let signature = STANDARD.encode(signature);
+        format!(r#"{head},"signature":"{signature}","signatureAlgorithm":"{algorithm}"}}"#)
+    };
+    let detail = |body: &str| -> String {
+        let explained = serde_json::to_value(judge().explain(&arrival(BodyKind::Receipt, body.as_bytes()))).unwrap();
+        assert_eq!(explained["reason"], "bad_signature", "{explained}");
+        let checks = explained["checks"].as_array().unwrap();
+        checks.last().unwrap()["detail"].as_str().unwrap().to_owned()
+    };
+    let digest: [u8; 32] = Sha256::digest(&canonical).into();
+    let mut named = value.clone();
+    named["signatureAlgorithm"] = json!("Ed25519");
+    let with_algorithm = serde_jcs::to_string(&named).unwrap();
+    named["signature"] = json!("");
+    let with_empty = serde_jcs::to_string(&named).unwrap();
+    for (message, wanted) in [
+        (digest.to_vec(), "the SHA-256 of the canonical bytes"),
+        (hex::encode(digest).into(), "the SHA-256 of the canonical bytes"),
+        (format!("{canonical}\n").into(), "a line feed"),
+        (with_algorithm.into(), "the whole document"),
+        (with_empty.into(), "the whole document"),
+        (as_sent.clone().into(), "in the order as sent: sort them"),
+        (rewritten(&canonical, false, true).into(), "ensure_ascii=False"),
+        (
+            canonical.replace('<', "\\u003c").replace('&', "\\u0026").into(),
+            "SetEscapeHTML(false)",
+        ),
+        (rewritten(&canonical, true, false).into(), "spaces behind commas"),
+        (
+            rewritten(&canonical, true, true).into(),
+            "ASCII-escaped form with spaces",
+        ),
+        (rewritten(&as_sent, true, true).into(), "json.dumps"),
+        (serde_json::to_vec_pretty(&value).unwrap(), "indented"),
+        (b"something else".to_vec(), "none of the usual"),
+    ] {
+        let signature = key(ED25519).sign(&message).unwrap();
+        let found = detail(&signed_with("Ed25519", &signature, &as_sent));
+        assert!(found.contains(wanted), "{found}: {}", String::from_utf8_lossy(&message));
+        // A verdict says so, too.
+        let body = signed_with("Ed25519", &signature, &as_sent);
+        let later = Arrival {
+            received_at_ms: NOW_MS + 2_000,
+            ..arrival(BodyKind::Receipt, body.as_bytes())
+        };
+        let judge = Judge::new(Limits::default(), 10);
+        let verdicts = judge.judge(&later, &|_, judged| match judged {
+            Judged::Rejected(rejected) => rejected.detail,
+            Judged::Verified(_) => String::new(),
+        });
+        assert_eq!(verdicts, [found]);
+    }
+
+    let rsa = key(Algorithm::Rsa2048);
+    let mut members = rest(2);
+    set(&mut members, "/version", json!("1.0.0"));
+    set(&mut members, "/client/publicKey", json!(rsa.public_key_pem()));
+    let private = rsa::RsaPrivateKey::from_pkcs8_pem(&rsa.to_pkcs8_pem().unwrap()).unwrap();
+    let pss = rsa::pss::SigningKey::<Sha256>::new(private);
+    let signature = pss.sign_with_rng(&mut rand::rng(), serde_jcs::to_string(&members).unwrap().as_bytes());
+    let found = detail(&signed_with("RSA-2048", &signature.to_bytes(), &members.to_string()));
+    assert!(found.contains("RSA-PSS"), "{found}");
+}
+
+/// A flood of bad signatures costs one verification each.
+#[test]
+fn few_bad_signatures_of_a_second_are_diagnosed() {
+    let judge = Judge::new(Limits::default(), 10);
+    let mut bad = signed(1, ED25519);
+    set(&mut bad, "/usage/context", json!("other"));
+    let body = bytes(&bad);
+    let diagnosed = |received_at_ms: i64| {
+        let arrival = Arrival {
+            received_at_ms,
+            ..arrival(BodyKind::Receipt, &body)
+        };
+        let details = judge.judge(&arrival, &|_, judged| match judged {
+            Judged::Rejected(rejected) => rejected.detail,
+            Judged::Verified(_) => String::new(),
+        });
+        usize::from(details[0].contains("none of the usual"))
+    };
+    let in_second = |second: i64| (0..50).map(|n| diagnosed(NOW_MS + second * 1_000 + n)).sum::<usize>();
+    assert_eq!((in_second(0), in_second(0), in_second(1)), (10, 0, 10));
+}
+
+#[test]
+fn a_signature_of_impossible_length_is_refused_by_the_format() {
+    let limits = Limits::default();
+    let good = signed(1, ED25519);
+    let signature = STANDARD.decode(good["signature"].as_str().unwrap()).unwrap();
+    for (text, wanted) in [
+        (hex::encode(&signature), "hexadecimal"),
+        (STANDARD.encode(&signature[..63]), "63 bytes"),
+        (STANDARD.encode(hex::encode(&signature)), "128 bytes"),
+    ] {
+        let mut receipt = good.clone();
+        set(&mut receipt, "/signature", json!(text));
+        let body = bytes(&receipt);
+        let error = receipt::check_receipt(&body, NOW_MS, &limits).unwrap_err();
+        let fault = &error.faults[0];
+        assert_eq!(
+            (fault.pointer.as_str(), fault.code.as_str()),
+            ("/signature", "invalid_signature_length")
+        );
+        assert!(fault.detail.contains(wanted), "{fault}");
+        assert_eq!(reason(&body), Some(RejectReason::BadSignature));
+        let mut batch = batch(2, ED25519);
+        batch["receipts"][1] = receipt;
+        batch.as_object_mut().unwrap().remove("signature");
+        let batch = sign_batch(&bytes(&batch), key(ED25519), &limits).unwrap();
+        let error = receipt::check_batch(&batch, NOW_MS, &limits).unwrap_err();
+        assert_eq!(error.faults[0].pointer, "/receipts/1/signature");
+    }
+}

@@ -376,3 +376,22 @@ fn refused_urls() {
     .collect();
     compare("refused-urls.json", &list);
 }
+
+#[test]
+fn private_keys_are_read_or_refused_with_a_command() {
+    let text = std::fs::read_to_string(vectors().join("private-keys.json")).unwrap();
+    let list: Vec<Value> = serde_json::from_str(&text).unwrap();
+    assert!(list.len() > 30);
+    for vector in list {
+        let (name, pem) = (&vector["name"], vector["pem"].as_str().unwrap());
+        match SigningKey::from_pkcs8_pem(pem) {
+            Ok(key) => assert_eq!(vector["algorithm"], key.algorithm().as_str(), "{name}"),
+            Err(error) => {
+                let command = vector["command"].as_str().unwrap_or("none: it is usable");
+                assert!(error.detail.contains(command), "{name}: {error}");
+                let secret = pem.lines().nth(1).filter(|line| line.len() > 20);
+                assert!(!secret.is_some_and(|line| error.detail.contains(line)), "{name}");
+            }
+        }
+    }
+}
