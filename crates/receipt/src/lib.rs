@@ -32,6 +32,7 @@ mod explain;
 mod fault;
 mod fields;
 mod fixed_base;
+mod host;
 mod judge;
 mod key;
 mod key_cache;

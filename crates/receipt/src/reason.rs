@@ -58,6 +58,7 @@ fn reason_for(code: FaultCode, pointer: &str) -> RejectReason {
         | FaultCode::UrlOutsidePublisher
         | FaultCode::InvalidPurpose
         | FaultCode::InvalidPublisher
+        | FaultCode::EmptyText
         | FaultCode::TooLong
         | FaultCode::ReceiptTooLarge
         | FaultCode::BatchTooLarge

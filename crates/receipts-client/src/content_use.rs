@@ -5,13 +5,12 @@ use std::fmt;
 use receipt::FormatError;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use url::Url;
 use uuid::Uuid;
 
 /// Use of a piece of content, as JSON with the members of conformance/README.md.
 ///
-/// `publisher` is the host of `url` unless given, `entryId` the UUIDv5 of `url` without its
-/// fragment (RFC 9562, section 5.5), `receiptId` a new UUIDv7, and `timestamp` now.
+/// `publisher` is the host of `url` in ASCII form unless given, `entryId` the UUIDv5 of the
+/// canonical form of `url` (RFC 9562, section 5.5), `receiptId` a new UUIDv7, and `timestamp` now.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Use {
@@ -168,21 +167,17 @@ struct UsageDraft<'a> {
 impl Use {
     /// Fills in what the caller left out. The rules of the format aren't checked here.
     pub(crate) fn draft<'a, C: Serialize>(&'a self, client: &'a C) -> Result<ReceiptDraft<'a, C>, UseError> {
+        let url = receipt::canonical_url(&self.url)
+            .map_err(|error| UseError::one("url", "invalid_url", error.to_string()))?;
         Ok(ReceiptDraft {
             version: "1.0.0",
             receipt_id: self.receipt_id.clone().unwrap_or_else(|| Uuid::now_v7().to_string()),
             timestamp: self.timestamp()?,
             content: ContentDraft {
-                entry_id: match &self.entry_id {
-                    Some(entry_id) => entry_id.clone(),
-                    None => entry_id(&self.url)?.to_string(),
-                },
+                entry_id: self.entry_id.clone().unwrap_or_else(|| url.entry_id().to_string()),
                 url: &self.url,
                 content_hash: self.hash()?,
-                publisher: match &self.publisher {
-                    Some(publisher) => publisher.clone(),
-                    None => host(&self.url)?,
-                },
+                publisher: self.publisher.clone().unwrap_or_else(|| url.host().to_owned()),
             },
             client,
             usage: UsageDraft {
@@ -222,43 +217,39 @@ impl Use {
     }
 }
 
-/// Returns the entry ID of content that the publisher doesn't list: the UUIDv5 of its canonical
-/// URL.
-///
-/// # Errors
-/// The URL has no canonical form.
-fn entry_id(url: &str) -> Result<Uuid, UseError> {
-    receipt::entry_id_of(url).map_err(|error| UseError::one("url", "invalid_url", error.to_string()))
-}
-
-fn host(url: &str) -> Result<String, UseError> {
-    let wrong = || UseError::one("url", "invalid_url", "must be an http or https URL with a host");
-    let parsed = Url::parse(url).map_err(|_| wrong())?;
-    if !matches!(parsed.scheme(), "http" | "https") {
-        return Err(wrong());
-    }
-    parsed.host_str().map(str::to_owned).ok_or_else(wrong)
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct EntryVector {
-        url: String,
-        entry_id: Uuid,
+    fn vectors(name: &str) -> Vec<serde_json::Value> {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../conformance/vectors");
+        serde_json::from_slice(&std::fs::read(format!("{folder}/{name}.json")).unwrap()).unwrap()
+    }
+
+    /// Members of `content` in the receipt of a URL.
+    fn content_of(url: &str) -> Result<serde_json::Value, UseError> {
+        let content_use = Use {
+            url: url.to_owned(),
+            content: Some("a".to_owned()),
+            ..Use::default()
+        };
+        content_use
+            .draft(&())
+            .map(|draft| serde_json::to_value(draft.content).unwrap())
     }
 
     #[test]
-    fn entry_ids_are_those_of_the_vectors() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../conformance/vectors/entries.json");
-        let vectors: Vec<EntryVector> = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
-        assert!(!vectors.is_empty());
-        for vector in vectors {
-            assert_eq!(entry_id(&vector.url).unwrap(), vector.entry_id, "{}", vector.url);
+    fn entry_ids_and_publishers_are_those_of_the_vectors() {
+        for vector in vectors("entries") {
+            let content = content_of(vector["url"].as_str().unwrap()).unwrap();
+            assert_eq!(content["entryId"], vector["entryId"], "{vector}");
+            let host = vector["canonicalUrl"].as_str().unwrap().split(['/', ':']).nth(3);
+            assert_eq!(content["publisher"].as_str(), host, "{vector}");
+        }
+        for vector in vectors("refused-urls") {
+            let error = content_of(vector["url"].as_str().unwrap()).unwrap_err();
+            assert_eq!(error.faults[0].code, "invalid_url", "{vector}");
         }
     }
 
