@@ -174,7 +174,7 @@ impl Filter {
             (self.purpose.is_some(), "purpose = {purpose:String}"),
             (self.client_id.is_some(), "client_id = {client_id:UUID}"),
             (self.entry_id.is_some(), "entry_id = {entry_id:UUID}"),
-            (self.model_id.is_some(), "model_id = {model_id:String}"),
+            (self.model_id.is_some(), "model_id = unhex({model_id:String})"),
             (
                 self.key_fingerprint.is_some(),
                 "key_fingerprint = toFixedString(unhex({key_fingerprint:String}), 32)",
@@ -211,7 +211,8 @@ impl Filter {
             call = call.with("entry_id", entry_id.to_string());
         }
         if let Some(model_id) = &self.model_id {
-            call = call.with("model_id", model_id.clone());
+            // A receipt's text may have any character, and a parameter no NUL.
+            call = call.with("model_id", hex(model_id.as_bytes()));
         }
         if let Some(operator) = &self.operator {
             call = call.with("operator", operator.clone());
@@ -221,6 +222,11 @@ impl Filter {
         }
         call
     }
+}
+
+/// Bytes as hexadecimal digits, which `unhex` reads.
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A call with the parameters of [`receipts_condition`] bound.

@@ -287,6 +287,5 @@ pub(super) fn of_key(sql: String, key: &[u8; 32]) -> SqlStatement {
 }
 
 pub(super) fn bind_key(call: SqlStatement, key: &[u8; 32]) -> SqlStatement {
-    let hex: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
-    call.with("key_fingerprint", hex)
+    call.with("key_fingerprint", super::hex(key))
 }
