@@ -164,6 +164,11 @@ pub(crate) const ROWS_LIMIT: Query = Query {
                   maximum if it isn't given",
     schema: |config| integer(config.stream_rows_max),
 };
+pub(crate) const BOM: Query = Query {
+    name: "bom",
+    description: "Whether CSV begins with a byte order mark, by which Excel recognises UTF-8; false if it isn't given",
+    schema: |_| ObjectBuilder::new().schema_type(Type::Boolean),
+};
 
 impl Query {
     /// As it is in the document.

@@ -148,8 +148,8 @@ fn model(params: &Params) -> Result<Option<String>, InvalidQuery> {
     let Some(model) = params.get("modelId") else {
         return Ok(None);
     };
-    if model.len() > MODEL_BYTES_MAX || model.contains('\0') {
-        let detail = format!("has 1 to {MODEL_BYTES_MAX} bytes, none of them NUL");
+    if model.len() > MODEL_BYTES_MAX {
+        let detail = format!("has 1 to {MODEL_BYTES_MAX} bytes");
         return Err(InvalidQuery::new("modelId", detail));
     }
     Ok(Some(model.to_owned()))

@@ -293,8 +293,14 @@ fn verify(headers: &HeaderMap, message: &Message<'_>, now_s: i64) -> Result<[u8;
         let value = values.next().filter(|_| values.next().is_none()).ok_or_else(missing)?;
         value.to_str().map_err(|_| missing())
     };
+    // Lines of a structured field are one (RFC 9651, section 4.2).
+    let joined = |name: &HeaderName| {
+        let lines: Result<Vec<&str>, _> = headers.get_all(name).iter().map(|line| line.to_str()).collect();
+        let joined = lines.map_err(|_| missing())?.join(", ");
+        if joined.is_empty() { Err(missing()) } else { Ok(joined) }
+    };
     let key = public_key(field(&PUBLIC_KEY)?)?;
-    let signatures = MessageSignature::parse(field(&SIGNATURE_INPUT)?, field(&SIGNATURE)?)
+    let signatures = MessageSignature::parse(&joined(&SIGNATURE_INPUT)?, &joined(&SIGNATURE)?)
         .map_err(|error| invalid(error.to_string()))?;
     // One, so that a request costs one verification.
     let [signature] = signatures.as_slice() else {

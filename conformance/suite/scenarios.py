@@ -160,14 +160,15 @@ def keeps_what_the_caller_chooses(world):
     """IDs, publisher, timestamp and optional members arrive as given."""
     gateway = world.gateway()
     adapter = world.adapter(gateway, **FAST)
-    chosen = {"receiptId": "0192f0c1-d2e3-7a4b-8c5d-6e7f80910001", "publisher": "example",
+    chosen = {"url": "https://www.news.example/0", "publisher": "news.example",
+              "receiptId": "0192f0c1-d2e3-7a4b-8c5d-6e7f80910001",
               "entryId": "69f09ffd-d89e-5092-b485-1da5d197cce5", "datasetId": "d", "modelId": "m",
               "queryId": "q", "sessionId": "s", "studyId": "t", "researcherId": "r"}
     recorded, _ = adapter.record(uses(1, **chosen))
     assert adapter.flush()
     assert recorded == [chosen["receiptId"]]
     [receipt] = gateway.arrivals[0].receipts
-    assert receipt["content"]["publisher"] == "example"
+    assert receipt["content"]["publisher"] == "news.example"
     assert receipt["content"]["entryId"] == chosen["entryId"]
     names = ["datasetId", "modelId", "queryId", "sessionId", "studyId", "researcherId"]
     assert {name: receipt["usage"][name] for name in names} == {name: chosen[name] for name in names}

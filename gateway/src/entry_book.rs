@@ -16,7 +16,7 @@ use uuid::Uuid;
 pub struct NamedEntry {
     /// `content.entryId`.
     pub id: Uuid,
-    /// `content.publisher`, lower-cased.
+    /// `content.publisher` in canonical form.
     pub publisher: String,
 }
 

@@ -3,14 +3,16 @@
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
 use serde::Serialize;
 use utoipa::ToSchema;
 use web::Failure;
+use web::params::Params;
 
 use super::table::{RowFormat, Table, Tabular};
 use super::{ALL, Format, etag};
 use crate::completeness::Completeness;
+use crate::parameters::BOM;
 
 /// `completeThrough`, also of answers whose body has no place for it.
 pub(crate) const COMPLETE_THROUGH: HeaderName = HeaderName::from_static("x-complete-through");
@@ -47,16 +49,24 @@ impl<T: Serialize> Complete<T> {
 pub(crate) struct Reply {
     pub(crate) format: Format,
     headers: HeaderMap,
+    /// Whether CSV begins with a byte order mark.
+    bom: bool,
+    /// The name that a browser gives the CSV.
+    file_name: String,
 }
 
 impl Reply {
     /// Anything that every endpoint offers.
     ///
     /// # Errors
-    /// 406 if none of it is accepted.
-    pub(crate) fn of(headers: HeaderMap) -> Result<Self, Failure> {
-        let format = Format::of(&headers, ALL)?;
-        Ok(Self { format, headers })
+    /// 406 if none of it is accepted; 400 for a faulty `bom`.
+    pub(crate) fn of(headers: HeaderMap, uri: &Uri, params: &Params) -> Result<Self, Failure> {
+        Ok(Self {
+            format: Format::of(&headers, ALL)?,
+            bom: params.flag(BOM.name)?,
+            file_name: file_name(uri.path()),
+            headers,
+        })
     }
 
     /// JSON alone.
@@ -64,15 +74,19 @@ impl Reply {
     /// # Errors
     /// 406 if it isn't accepted.
     pub(crate) fn json(headers: HeaderMap) -> Result<Self, Failure> {
-        let format = Format::of(&headers, &[Format::Json])?;
-        Ok(Self { format, headers })
+        Ok(Self {
+            format: Format::of(&headers, &[Format::Json])?,
+            bom: false,
+            file_name: String::new(),
+            headers,
+        })
     }
 
     /// Form of the rows, if rows are wanted.
     pub(crate) fn form(&self) -> Option<RowFormat> {
         match self.format {
             Format::Json => None,
-            Format::Csv => Some(RowFormat::Csv),
+            Format::Csv => Some(RowFormat::Csv { bom: self.bom }),
             Format::Ndjson => Some(RowFormat::Ndjson),
         }
     }
@@ -102,7 +116,7 @@ impl Reply {
         let mut response = if web::etag::is_known(&self.headers, &tag) {
             StatusCode::NOT_MODIFIED.into_response()
         } else {
-            ([(header::CONTENT_TYPE, self.format.content_type())], body()).into_response()
+            self.with_content(body())
         };
         let headers = response.headers_mut();
         if let Ok(tag) = HeaderValue::from_str(&tag) {
@@ -114,12 +128,30 @@ impl Reply {
         response
     }
 
+    fn with_content(&self, body: impl IntoResponse) -> Response {
+        let mut response = ([(header::CONTENT_TYPE, self.format.content_type())], body).into_response();
+        if self.format == Format::Csv
+            && let Ok(disposition) = HeaderValue::from_str(&format!("attachment; filename=\"{}\"", self.file_name))
+        {
+            response.headers_mut().insert(header::CONTENT_DISPOSITION, disposition);
+        }
+        response
+    }
+
     /// Rows as they come, without a tag: their content is known only at their end.
     pub(crate) fn stream(&self, body: Body, completeness: &Completeness) -> Response {
-        let mut response = ([(header::CONTENT_TYPE, self.format.content_type())], body).into_response();
+        let mut response = self.with_content(body);
         tell(response.headers_mut(), completeness);
         response
     }
+}
+
+/// Name of the file in which an address's CSV is stored: `content-<entryId>.csv`.
+fn file_name(path: &str) -> String {
+    let path = path.rsplit_once("/analytics/").map_or(path, |(_, path)| path);
+    let is_plain = |c: char| c.is_ascii_alphanumeric();
+    let name: String = path.chars().map(|c| if is_plain(c) { c } else { '-' }).collect();
+    format!("{name}.csv")
 }
 
 /// The headers that say up to when an answer is complete.

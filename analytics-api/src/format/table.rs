@@ -59,7 +59,10 @@ pub trait Tabular {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RowFormat {
     /// `text/csv`.
-    Csv,
+    Csv {
+        /// Whether it begins with a byte order mark.
+        bom: bool,
+    },
     /// `application/x-ndjson`.
     Ndjson,
 }
@@ -81,7 +84,10 @@ impl Table {
             columns,
             bytes: Vec::new(),
         };
-        if form == RowFormat::Csv {
+        if let RowFormat::Csv { bom } = form {
+            if bom {
+                table.bytes.extend_from_slice(web::csv::BOM);
+            }
             let names: Vec<TableCell<'_>> = table.columns.iter().map(|name| TableCell::from(*name)).collect();
             table.row(&names);
         }
@@ -98,7 +104,7 @@ impl Table {
     /// Adds a line.
     pub fn row(&mut self, cells: &[TableCell<'_>]) {
         match self.form {
-            RowFormat::Csv => self.csv_line(cells),
+            RowFormat::Csv { .. } => self.csv_line(cells),
             RowFormat::Ndjson => self.json_line(cells),
         }
     }
@@ -171,7 +177,7 @@ mod tests {
             ["".into(), "\u{fc}".into()],
         ];
         assert_eq!(
-            table(RowFormat::Csv, &rows),
+            table(RowFormat::Csv { bom: false }, &rows),
             "a,b\r\nplain,\"with, comma and \"\"quotes\"\"\"\r\n\"'=1+1\",\"two\r\nlines\"\r\n7,\r\ntrue,0\r\n,\u{fc}\r\n"
         );
     }

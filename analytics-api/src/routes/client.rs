@@ -21,7 +21,7 @@ use crate::answers::{ByTrust, ContentCount, PurposeCounts, Refusals, Signer, Tot
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
 use crate::parameters::{
-    self, BEFORE_VERIFICATION, DOMAIN, ENTRY, FROM, KEY, MODEL, OPERATOR, PURPOSE, Query, TO, TOP_LIMIT, TRUST, TZ,
+    self, BEFORE_VERIFICATION, BOM, DOMAIN, ENTRY, FROM, KEY, MODEL, OPERATOR, PURPOSE, Query, TO, TOP_LIMIT, TRUST, TZ,
 };
 use crate::selection::{OpenRange, everything, filter};
 use crate::state::AnalyticsState;
@@ -40,6 +40,7 @@ pub(crate) const PARAMETERS: &[Query] = &[
     BEFORE_VERIFICATION,
     DOMAIN,
     TOP_LIMIT,
+    BOM,
 ];
 
 /// Activity of a client.
@@ -136,8 +137,8 @@ pub(crate) async fn client(
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<Response, Failure> {
-    let reply = Reply::of(headers)?;
     let params = parameters::read(&uri, PARAMETERS)?;
+    let reply = Reply::of(headers, &uri, &params)?;
     let client_id = parse_uuid("clientId", &client_id)?;
     let scope = access.scope(&params)?;
     let range = OpenRange::of(&params)?;

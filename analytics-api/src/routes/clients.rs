@@ -16,8 +16,8 @@ use crate::answers::{ByTrust, Refusals, Signer};
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
 use crate::parameters::{
-    self, BEFORE_VERIFICATION, CLIENT, DOMAIN, ENTRY, FROM, KEY, MODEL, OPERATOR, PURPOSE, Query, TO, TOP_LIMIT, TRUST,
-    TZ,
+    self, BEFORE_VERIFICATION, BOM, CLIENT, DOMAIN, ENTRY, FROM, KEY, MODEL, OPERATOR, PURPOSE, Query, TO, TOP_LIMIT,
+    TRUST, TZ,
 };
 use crate::selection::{OpenRange, filter};
 use crate::state::AnalyticsState;
@@ -37,6 +37,7 @@ pub(crate) const PARAMETERS: &[Query] = &[
     BEFORE_VERIFICATION,
     DOMAIN,
     TOP_LIMIT,
+    BOM,
 ];
 
 /// The clients with the most receipts, most first.
@@ -135,8 +136,8 @@ pub(crate) async fn clients(
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<Response, Failure> {
-    let reply = Reply::of(headers)?;
     let params = parameters::read(&uri, PARAMETERS)?;
+    let reply = Reply::of(headers, &uri, &params)?;
     let scope = access.scope(&params)?;
     let range = OpenRange::of(&params)?;
     let filter = filter(&params, range.start_ms(), range.end_ms())?;

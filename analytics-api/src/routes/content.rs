@@ -19,8 +19,8 @@ use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
 use crate::labels::{Labelled, Labels};
 use crate::parameters::{
-    self, BEFORE_VERIFICATION, CLIENT, DOMAIN, ENTRY, FROM, KEY, MODEL, OPERATOR, PURPOSE, Query, TO, TOP_LIMIT, TRUST,
-    TZ,
+    self, BEFORE_VERIFICATION, BOM, CLIENT, DOMAIN, ENTRY, FROM, KEY, MODEL, OPERATOR, PURPOSE, Query, TO, TOP_LIMIT,
+    TRUST, TZ,
 };
 use crate::selection::{OpenRange, filter};
 use crate::state::AnalyticsState;
@@ -40,6 +40,7 @@ pub(crate) const PARAMETERS: &[Query] = &[
     BEFORE_VERIFICATION,
     DOMAIN,
     TOP_LIMIT,
+    BOM,
 ];
 
 /// The entries with the most receipts, most first.
@@ -124,8 +125,8 @@ pub(crate) async fn content(
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<Response, Failure> {
-    let reply = Reply::of(headers)?;
     let params = parameters::read(&uri, PARAMETERS)?;
+    let reply = Reply::of(headers, &uri, &params)?;
     let scope = access.scope(&params)?;
     let range = OpenRange::of(&params)?;
     let filter = filter(&params, range.start_ms(), range.end_ms())?;

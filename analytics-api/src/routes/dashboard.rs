@@ -20,8 +20,8 @@ use crate::answers::{ContentCount, PurposeCounts, Refusals, TotalsByTrust, label
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
 use crate::parameters::{
-    self, BEFORE_VERIFICATION, CLIENT, COMPARE, DASHBOARD_LIMIT, DOMAIN, ENTRY, FROM, KEY, MODEL, OPERATOR, PURPOSE,
-    Query, TO, TRUST, TZ,
+    self, BEFORE_VERIFICATION, BOM, CLIENT, COMPARE, DASHBOARD_LIMIT, DOMAIN, ENTRY, FROM, KEY, MODEL, OPERATOR,
+    PURPOSE, Query, TO, TRUST, TZ,
 };
 use crate::selection::{OpenRange, filter};
 use crate::state::AnalyticsState;
@@ -42,6 +42,7 @@ pub(crate) const PARAMETERS: &[Query] = &[
     DOMAIN,
     DASHBOARD_LIMIT,
     COMPARE,
+    BOM,
 ];
 
 /// The totals of a range.
@@ -125,8 +126,8 @@ pub(crate) async fn dashboard(
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<Response, Failure> {
-    let reply = Reply::of(headers)?;
     let params = parameters::read(&uri, PARAMETERS)?;
+    let reply = Reply::of(headers, &uri, &params)?;
     let scope = access.scope(&params)?;
     let range = OpenRange::of(&params)?;
     let filter = filter(&params, range.start_ms(), range.end_ms())?;

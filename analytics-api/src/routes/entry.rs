@@ -22,7 +22,8 @@ use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
 use crate::labels::{Labelled, Labels};
 use crate::parameters::{
-    self, BEFORE_VERIFICATION, CLIENT, DOMAIN, FROM, KEY, MODEL, OPERATOR, PURPOSE, Query, TO, TOP_LIMIT, TRUST, TZ,
+    self, BEFORE_VERIFICATION, BOM, CLIENT, DOMAIN, FROM, KEY, MODEL, OPERATOR, PURPOSE, Query, TO, TOP_LIMIT, TRUST,
+    TZ,
 };
 use crate::selection::{OpenRange, everything, filter};
 use crate::state::AnalyticsState;
@@ -41,6 +42,7 @@ pub(crate) const PARAMETERS: &[Query] = &[
     BEFORE_VERIFICATION,
     DOMAIN,
     TOP_LIMIT,
+    BOM,
 ];
 
 /// Usage of an entry.
@@ -113,8 +115,8 @@ pub(crate) async fn entry(
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<Response, Failure> {
-    let reply = Reply::of(headers)?;
     let params = parameters::read(&uri, PARAMETERS)?;
+    let reply = Reply::of(headers, &uri, &params)?;
     let entry_id = parse_uuid("entryId", &entry_id)?;
     let scope = access.scope(&params)?;
     let range = OpenRange::of(&params)?;

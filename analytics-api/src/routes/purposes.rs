@@ -14,7 +14,7 @@ use crate::answers::{ByTrust, Refusals};
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
 use crate::parameters::{
-    self, BEFORE_VERIFICATION, CLIENT, DOMAIN, ENTRY, FROM, KEY, MODEL, OPERATOR, PURPOSE, Query, TO, TRUST, TZ,
+    self, BEFORE_VERIFICATION, BOM, CLIENT, DOMAIN, ENTRY, FROM, KEY, MODEL, OPERATOR, PURPOSE, Query, TO, TRUST, TZ,
 };
 use crate::selection::{OpenRange, PURPOSES, filter};
 use crate::state::AnalyticsState;
@@ -33,6 +33,7 @@ pub(crate) const PARAMETERS: &[Query] = &[
     KEY,
     BEFORE_VERIFICATION,
     DOMAIN,
+    BOM,
 ];
 
 /// Usage by purpose, also of those without receipts.
@@ -90,8 +91,8 @@ pub(crate) async fn purposes(
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<Response, Failure> {
-    let reply = Reply::of(headers)?;
     let params = parameters::read(&uri, PARAMETERS)?;
+    let reply = Reply::of(headers, &uri, &params)?;
     let scope = access.scope(&params)?;
     let range = OpenRange::of(&params)?;
     let filter = filter(&params, range.start_ms(), range.end_ms())?;

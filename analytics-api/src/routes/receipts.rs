@@ -23,8 +23,8 @@ use crate::format::reply::{Complete, Reply};
 use crate::format::table::{RowFormat, Table};
 use crate::labels::{Labelled, Labels};
 use crate::parameters::{
-    self, BEFORE_VERIFICATION, CLIENT, CURSOR, DOMAIN, ENTRY, FROM, KEY, MODEL, OPERATOR, PURPOSE, Query, ROWS_LIMIT,
-    TO, TRUST, TZ,
+    self, BEFORE_VERIFICATION, BOM, CLIENT, CURSOR, DOMAIN, ENTRY, FROM, KEY, MODEL, OPERATOR, PURPOSE, Query,
+    ROWS_LIMIT, TO, TRUST, TZ,
 };
 use crate::selection::{OpenRange, filter};
 use crate::state::AnalyticsState;
@@ -45,6 +45,7 @@ pub(crate) const PARAMETERS: &[Query] = &[
     DOMAIN,
     ROWS_LIMIT,
     CURSOR,
+    BOM,
 ];
 
 /// Receipts of a page when the query gives no `limit`.
@@ -312,8 +313,8 @@ pub(crate) async fn receipts(
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<Response, Failure> {
-    let reply = Reply::of(headers)?;
     let params = parameters::read(&uri, PARAMETERS)?;
+    let reply = Reply::of(headers, &uri, &params)?;
     let scope = access.scope(&params)?;
     let range = OpenRange::of(&params)?;
     let filter = filter(&params, range.start_ms(), range.end_ms())?;

@@ -16,7 +16,7 @@ use crate::answers;
 use crate::cursor::ListCursor;
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
-use crate::parameters::{self, BY_REASON, CURSOR, DOMAIN, FROM, Query, REASON, REFUSALS_LIMIT, TO, TZ};
+use crate::parameters::{self, BOM, BY_REASON, CURSOR, DOMAIN, FROM, Query, REASON, REFUSALS_LIMIT, TO, TZ};
 use crate::selection::OpenRange;
 use crate::state::AnalyticsState;
 use web::params::{InvalidQuery, Params};
@@ -26,7 +26,7 @@ use web::{Failure, rfc3339_ms};
 const PAGE_MAX: u32 = 1_000;
 
 pub(crate) const PATH: &str = "/api/v1/analytics/refusals";
-pub(crate) const PARAMETERS: &[Query] = &[FROM, TO, TZ, REASON, DOMAIN, BY_REASON, REFUSALS_LIMIT, CURSOR];
+pub(crate) const PARAMETERS: &[Query] = &[FROM, TO, TZ, REASON, DOMAIN, BY_REASON, REFUSALS_LIMIT, CURSOR, BOM];
 
 /// Rejected receipts and their reasons.
 #[derive(Debug, Serialize, ToSchema)]
@@ -146,8 +146,8 @@ pub(crate) async fn refusals(
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<Response, Failure> {
-    let reply = Reply::of(headers)?;
     let params = parameters::read(&uri, PARAMETERS)?;
+    let reply = Reply::of(headers, &uri, &params)?;
     let scope = access.scope(&params)?;
     let range = OpenRange::of(&params)?;
     let grouped = params.choice("groupBy", &[("reason", ())])?.is_some();

@@ -20,8 +20,8 @@ use crate::answers::{ByTrust, Refusals};
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, TableCell, Tabular};
 use crate::parameters::{
-    self, BEFORE_VERIFICATION, CLIENT, COMPARE, DOMAIN, ENTRY, FROM, GROUP_BY, INTERVAL, KEY, METRIC, MODEL, OPERATOR,
-    PURPOSE, Query, SERIES_LIMIT, TO, TRUST, TZ,
+    self, BEFORE_VERIFICATION, BOM, CLIENT, COMPARE, DOMAIN, ENTRY, FROM, GROUP_BY, INTERVAL, KEY, METRIC, MODEL,
+    OPERATOR, PURPOSE, Query, SERIES_LIMIT, TO, TRUST, TZ,
 };
 use crate::selection::{PURPOSES, filter};
 use crate::state::AnalyticsState;
@@ -46,6 +46,7 @@ pub(crate) const PARAMETERS: &[Query] = &[
     DOMAIN,
     SERIES_LIMIT,
     COMPARE,
+    BOM,
 ];
 
 /// Values over time: `points`, or with `groupBy` `series` and `seriesMax`.
@@ -244,8 +245,8 @@ pub(crate) async fn timeseries(
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<Response, Failure> {
-    let reply = Reply::of(headers)?;
     let params = parameters::read(&uri, PARAMETERS)?;
+    let reply = Reply::of(headers, &uri, &params)?;
     let scope = access.scope(&params)?;
     let question = TimeseriesQuery::of(&params, &app.config, Timestamp::now())?;
     let filter_of = |period: &Period| filter(&params, period.from().as_millisecond(), period.to().as_millisecond());

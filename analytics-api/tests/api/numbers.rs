@@ -65,6 +65,9 @@ pub(crate) async fn dashboard_selections(stack: &Stack) {
             "domain=News.Example&purpose=training",
             Box::new(|row: &&Known| row.publisher == NEWS && row.purpose == "training"),
         ),
+        ("modelId=model-one", Box::new(|row: &&Known| row.client_id == client(1))),
+        // Texts of receipts may have NUL.
+        ("modelId=model-one%00", Box::new(|_: &&Known| false)),
         ("from=2100-01-01", Box::new(|_: &&Known| false)),
     ];
     for (query, select) in selections {

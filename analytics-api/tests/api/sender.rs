@@ -455,6 +455,12 @@ pub(crate) async fn signatures(stack: &Stack) {
     two[1].1 = format!("{0}, {1}", two[1].1, two[1].1.replace("sig1", "sig2"));
     two[2].1 = format!("{0}, {1}", two[2].1, two[2].1.replace("sig1", "sig2"));
     refused(&two, "invalid_message_signature", "one signature").await;
+    let mut two_lines = good().fields();
+    for index in [1, 2] {
+        let (name, line) = two_lines[index].clone();
+        two_lines.push((name, line.replace("sig1", "sig2")));
+    }
+    refused(&two_lines, "invalid_message_signature", "one signature").await;
     // An API key is no sender.
     let keyed = stack.get(OUTCOMES, &[]).await;
     assert_eq!(

@@ -115,6 +115,14 @@ mod tests {
         ] {
             assert_eq!(principal.covers(name), covered, "{name}");
         }
+        for (name, parent) in [
+            ("a.b.Example.com", Some("example.com")),
+            ("a.own.blog.example.com", Some("own.blog.example.com")),
+            ("a.blog.example.com", None),
+            ("example.com", None),
+        ] {
+            assert_eq!(principal.inherits(name), parent, "{name}");
+        }
     }
 
     #[test]

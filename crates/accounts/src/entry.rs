@@ -10,7 +10,6 @@ mod reading;
 use std::fmt;
 
 use receipt::CanonicalUrl;
-use url::Url;
 use uuid::Uuid;
 
 pub(crate) use changing::erase_entries_of;
@@ -19,7 +18,7 @@ pub use creating::{Created, NewEntry};
 pub use lookup::{ListedEntry, PublicEntry};
 pub use reading::{ENTRY_LABELS_MAX, ENTRY_PAGE_MAX, EntryFilter, EntryLabel};
 
-/// The longest URL in bytes, in its serialised form.
+/// The longest URL in bytes, as given and in canonical form.
 pub const ENTRY_URL_BYTES_MAX: usize = 2_048;
 /// The longest title in characters: 4,000 bytes at most.
 pub const ENTRY_TITLE_CHARS_MAX: usize = 1_000;
@@ -92,73 +91,45 @@ impl EntryFault {
     }
 }
 
-/// An absolute `http` or `https` URL with a domain name, in the one form that the WHATWG URL
-/// standard gives it.
+/// A URL of content in canonical form, by which lookups find the entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EntryUrl {
-    text: String,
-    canonical: CanonicalUrl,
-}
+pub struct EntryUrl(CanonicalUrl);
 
 impl EntryUrl {
     /// Reads `text`.
     ///
     /// # Errors
-    /// Not such a URL; one with a user, a control character, white space or a backslash, which
-    /// readers understand in different ways; or one of more than [`ENTRY_URL_BYTES_MAX`] bytes.
+    /// A text without a canonical form, or more than [`ENTRY_URL_BYTES_MAX`] bytes in either form.
     pub fn parse(text: &str) -> Result<Self, EntryFault> {
-        let fault = |detail: &str| EntryFault::new("/url", "invalid_url", detail);
-        let too_long = || fault("it is longer than 2048 bytes");
+        let fault = |detail: String| EntryFault::new("/url", "invalid_url", detail);
+        let too_long = || fault(format!("it is longer than {ENTRY_URL_BYTES_MAX} bytes"));
         if text.len() > ENTRY_URL_BYTES_MAX {
             return Err(too_long());
         }
-        // The standard's parser drops or fixes these; somebody else's reads another host out of
-        // them.
-        if text.chars().any(|c| c.is_control() || c.is_whitespace() || c == '\\') {
-            return Err(fault("it has a control character, white space or a backslash"));
-        }
-        let url = Url::parse(text).map_err(|_| fault("it isn't an absolute URL, as https://example.com/article"))?;
-        if !matches!(url.scheme(), "http" | "https") || !text.contains("://") {
-            return Err(fault("it must begin with https:// or http://"));
-        }
-        if !url.username().is_empty() || url.password().is_some() || has_user(text) {
-            return Err(fault("it must not hold a user or a password"));
-        }
-        if url.domain().is_none() {
-            return Err(fault("its host must be a domain name"));
-        }
-        let text = String::from(url);
-        if text.len() > ENTRY_URL_BYTES_MAX {
+        let url = receipt::canonical_url(text).map_err(|error| fault(error.to_string()))?;
+        if url.as_str().len() > ENTRY_URL_BYTES_MAX {
             return Err(too_long());
         }
-        let canonical = receipt::canonical_url(&text).map_err(|_| fault("its host must be a domain name"))?;
-        Ok(Self { text, canonical })
+        Ok(Self(url))
     }
 
     /// The URL.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        &self.text
+        self.0.as_str()
     }
 
-    /// Host of the URL: lower case, ASCII, without a trailing dot.
+    /// Host of the URL: lower case, ASCII, without a dot at its end.
     #[must_use]
     pub fn host(&self) -> &str {
-        self.canonical.host()
+        self.0.host()
     }
 
-    /// The UUIDv5 of the canonical URL: the ID by which clients report content that nobody lists.
+    /// The UUIDv5 of the URL: the ID by which clients report content that nobody lists.
     #[must_use]
     pub fn id(&self) -> Uuid {
-        self.canonical.entry_id()
+        self.0.entry_id()
     }
-}
-
-/// Whether there is an `@` in what precedes path, query and fragment; an empty user is one
-/// too.
-fn has_user(text: &str) -> bool {
-    let after = text.split_once("://").map_or("", |(_, after)| after);
-    after.split(['/', '?', '#']).next().unwrap_or_default().contains('@')
 }
 
 /// A title of 1 to [`ENTRY_TITLE_CHARS_MAX`] characters.
@@ -232,7 +203,7 @@ fn line_fault(text: &str, chars_max: usize) -> Option<String> {
 
 impl fmt::Display for EntryUrl {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&self.text)
+        out.write_str(self.as_str())
     }
 }
 
@@ -250,25 +221,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_take_their_one_form() {
+    fn urls_take_the_canonical_form_of_lookups() {
         for (text, form, host) in [
             ("https://example.com", "https://example.com/", "example.com"),
             (
                 "HTTPS://News.Example.COM:443/a?b#c",
-                "https://news.example.com/a?b#c",
+                "https://news.example.com/a?b",
                 "news.example.com",
             ),
             (
-                "http://example.com:8080/a/../b",
-                "http://example.com:8080/b",
+                "http://example.com:8080/./a/../%2e%2E/b\\c",
+                "http://example.com:8080/./a/../%2e%2E/b%5Cc",
                 "example.com",
             ),
             (
-                "https://b\u{fc}cher.example/\u{e4}",
+                "https://b\u{fc}cher.example./\u{e4}",
                 "https://xn--bcher-kva.example/%C3%A4",
                 "xn--bcher-kva.example",
             ),
-            ("https://example.com./a@b", "https://example.com./a@b", "example.com"),
         ] {
             let url = EntryUrl::parse(text).unwrap();
             assert_eq!((url.as_str(), url.host()), (form, host));
@@ -282,25 +252,13 @@ mod tests {
         let long = format!("https://example.com/{}", "a".repeat(2_048 - 19));
         let long_once_escaped = format!("https://example.com/{}", "\u{e4}".repeat(500));
         for (text, why) in [
-            ("", "absolute"),
-            ("/article", "absolute"),
-            ("//example.com/", "absolute"),
-            ("ftp://example.com/", "begin with"),
-            ("javascript:alert(1)", "begin with"),
-            ("data:text/html,x", "begin with"),
-            ("https:example.com", "begin with"),
+            ("/article", "http or https URL"),
+            ("ftp://example.com/", "http or https URL"),
             ("https://user@example.com/", "user"),
-            ("https://user:pw@example.com/", "user"),
-            ("https://@example.com/", "user"),
-            ("https://example.com\\@evil.example/", "backslash"),
-            (" https://example.com/", "white space"),
-            ("https://exa\tmple.com/", "control"),
-            ("https://example.com/\u{0}", "control"),
+            (" https://example.com/", "whitespace"),
+            ("https://%65xample.com/", "domain name"),
             ("https://127.0.0.1/", "domain name"),
-            ("https://2130706433/", "domain name"),
-            ("https://[::1]/", "domain name"),
             ("https://news..example/", "domain name"),
-            ("https://a!b.example/", "domain name"),
             (long.as_str(), "longer"),
             (long_once_escaped.as_str(), "longer"),
         ] {

@@ -42,6 +42,17 @@ impl Principal {
     #[must_use]
     pub fn covers(&self, name: &str) -> bool {
         let name = name.to_ascii_lowercase();
-        self.domains.contains(&name) || self.inherited.iter().any(|inherited| inherited.covers(&name))
+        self.domains.contains(&name) || self.inherits(&name).is_some()
+    }
+
+    /// The nearest verified domain through which the account speaks for `name`, one of its
+    /// subdomains.
+    #[must_use]
+    pub fn inherits(&self, name: &str) -> Option<&str> {
+        let name = name.to_ascii_lowercase();
+        let covering = self.inherited.iter().filter(|inherited| inherited.covers(&name));
+        covering
+            .map(|inherited| inherited.parent.as_str())
+            .max_by_key(|parent| parent.len())
     }
 }

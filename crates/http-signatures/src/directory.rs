@@ -70,7 +70,23 @@ pub struct DirectoryKey {
     pub pem: String,
     /// RFC 7638 thumbprint with SHA-256, base64url without padding.
     pub thumbprint: String,
+    /// When the key expires, if its JWK says so: `exp`, in seconds since the Unix epoch.
+    pub expires_s: Option<i64>,
     jwk: Jwk,
+}
+
+/// Why a JWK can't be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum JwkError {
+    /// A key that receipts can't be signed with.
+    #[error(
+        "the JWK is no public key of the three kinds: OKP with Ed25519, EC with P-256, or RSA with 2048 bits and the \
+         exponent AQAB"
+    )]
+    OtherKind,
+    /// A key of the three kinds with a fault, in a sentence for its owner.
+    #[error("{0}")]
+    Faulty(String),
 }
 
 /// Why a directory can't be used.
@@ -95,12 +111,17 @@ struct DirectoryKeySet {
 }
 
 /// Returns the keys of a JWK Set that a receipt could be signed with: Ed25519, P-256, and RSA with
-/// 2048 bits and the exponent 65,537. Other keys are skipped, as RFC 7517 section 5 has it, and so
-/// are RFC 9421's published test keys.
+/// 2048 bits and the exponent 65,537. A faulty one is an `Err`, which has its number and the fault.
+/// Keys of other kinds are skipped, as RFC 7517 section 5 has it. `now_s` is in seconds since the
+/// Unix epoch.
 ///
 /// # Errors
 /// [`DirectoryError`].
-pub fn parse_directory(body: &[u8], keys_max: usize) -> Result<Vec<DirectoryKey>, DirectoryError> {
+pub fn parse_directory(
+    body: &[u8],
+    keys_max: usize,
+    now_s: i64,
+) -> Result<Vec<Result<DirectoryKey, String>>, DirectoryError> {
     let not_a_set = |error: serde_json::Error| DirectoryError::NotAKeySet(error.to_string());
     // An array would be read as an object's members.
     if body.trim_ascii_start().first() != Some(&b'{') {
@@ -111,10 +132,13 @@ pub fn parse_directory(body: &[u8], keys_max: usize) -> Result<Vec<DirectoryKey>
         let count = set.keys.len();
         return Err(DirectoryError::TooManyKeys { count, max: keys_max });
     }
-    let keys = set.keys.into_iter().filter_map(|member| {
-        let jwk: Jwk = serde_json::from_value(member).ok()?;
-        DirectoryKey::from_jwk(&jwk).ok()
-    });
+    let keys = (1..)
+        .zip(&set.keys)
+        .filter_map(|(number, jwk)| match DirectoryKey::from_jwk(jwk, now_s) {
+            Ok(key) => Some(Ok(key)),
+            Err(JwkError::OtherKind) => None,
+            Err(JwkError::Faulty(fault)) => Some(Err(format!("key {number} of the set was skipped: {fault}"))),
+        });
     Ok(keys.collect())
 }
 
@@ -147,16 +171,16 @@ impl DirectoryKey {
         Self::from_spki(&der)
     }
 
-    /// A key from its JWK.
+    /// A key from its JWK, which must be a public key that verifies signatures of receipts now.
+    /// `now_s` is in seconds since the Unix epoch.
     ///
     /// # Errors
-    /// Why it is no key of the three kinds, as with [`DirectoryKey::from_pem`].
-    pub fn from_jwk(jwk: &Jwk) -> Result<Self, String> {
-        let der = spki(&jwk.algorithm).ok_or(
-            "the JWK is no public key of the three kinds: OKP with Ed25519, EC with P-256, or RSA with 2048 bits \
-             and the exponent AQAB",
-        )?;
-        Self::from_spki(&der)
+    /// [`JwkError`], as with [`DirectoryKey::from_pem`].
+    pub fn from_jwk(jwk: &Value, now_s: i64) -> Result<Self, JwkError> {
+        let (algorithm, der) = spki(jwk)?;
+        let expires_s = check_use(jwk, algorithm, now_s).map_err(JwkError::Faulty)?;
+        let key = Self::from_spki(&der).map_err(JwkError::Faulty)?;
+        Ok(Self { expires_s, ..key })
     }
 
     fn from_spki(der: &[u8]) -> Result<Self, String> {
@@ -178,30 +202,97 @@ impl DirectoryKey {
             key,
             pem,
             thumbprint,
+            expires_s: None,
             jwk,
         })
     }
 }
 
-/// The SPKI of a JWK; `None` for other kinds of keys, and for members that aren't base64url without
-/// padding (RFC 7515 section 2).
-fn spki(key: &AlgorithmParameters) -> Option<Vec<u8>> {
-    let decoded = |text: &str, bytes: usize| {
-        let decoded = URL_SAFE_NO_PAD.decode(text).ok()?;
-        (decoded.len() == bytes).then_some(decoded)
+/// Members of a JWK that only a private key has (RFC 7518 section 6, RFC 8037 section 2).
+const PRIVATE: [&str; 7] = ["d", "p", "q", "dp", "dq", "qi", "oth"];
+
+/// Checks that a JWK is of a public key for signatures of receipts. Returns its `exp`.
+fn check_use(jwk: &Value, algorithm: Algorithm, now_s: i64) -> Result<Option<i64>, String> {
+    if let Some(name) = PRIVATE.iter().find(|name| jwk.get(**name).is_some()) {
+        return Err(format!(
+            "it has the private part `{name}`: whoever has read it can sign, so make a new key, and give its public \
+             part alone"
+        ));
+    }
+    if let Some(its_use) = jwk.get("use").filter(|its_use| *its_use != "sig") {
+        return Err(format!("its `use` is {its_use}, and must be \"sig\" or left out"));
+    }
+    let verifies = |ops: &Value| ops.as_array().is_some_and(|ops| ops.iter().any(|op| op == "verify"));
+    if let Some(ops) = jwk.get("key_ops").filter(|ops| !verifies(ops)) {
+        return Err(format!("its `key_ops` are {ops}, without \"verify\""));
+    }
+    let names: &[&str] = match algorithm {
+        Algorithm::Ed25519 => &["EdDSA", "Ed25519"],
+        Algorithm::EcdsaP256 => &["ES256"],
+        Algorithm::Rsa2048 => &["RS256"],
     };
-    match key {
-        AlgorithmParameters::OctetKeyPair(okp) if okp.curve == EllipticCurve::Ed25519 => {
-            Some([&ED25519_HEAD[..], &decoded(&okp.x, 32)?].concat())
+    if let Some(alg) = jwk.get("alg").filter(|alg| !names.iter().any(|name| alg == name)) {
+        let names = names.join(" or ");
+        return Err(format!(
+            "its `alg` is {alg}, and this kind of key signs receipts with {names}"
+        ));
+    }
+    let Some(exp) = jwk.get("exp") else {
+        return Ok(None);
+    };
+    // A fraction of a second makes no difference.
+    #[allow(clippy::cast_possible_truncation)]
+    let exp = exp.as_f64().ok_or("its `exp` isn't a number")? as i64;
+    if exp <= now_s {
+        return Err(format!("it expired at {exp}: it is {now_s} now"));
+    }
+    Ok(Some(exp))
+}
+
+/// The algorithm and the SPKI of a JWK.
+fn spki(jwk: &Value) -> Result<(Algorithm, Vec<u8>), JwkError> {
+    let text = |name: &str| jwk.get(name).and_then(Value::as_str);
+    let number = |name: &str, bytes: usize| number(name, text(name), bytes).map_err(JwkError::Faulty);
+    match (text("kty"), text("crv")) {
+        (Some("OKP"), Some("Ed25519")) => {
+            let der = [&ED25519_HEAD[..], &number("x", 32)?].concat();
+            Ok((Algorithm::Ed25519, der))
         }
-        AlgorithmParameters::EllipticCurve(point) if point.curve == EllipticCurve::P256 => {
-            let (x, y) = (decoded(&point.x, 32)?, decoded(&point.y, 32)?);
-            Some([&P256_HEAD[..], &x, &y].concat())
+        (Some("EC"), Some("P-256")) => {
+            let der = [&P256_HEAD[..], &number("x", 32)?, &number("y", 32)?].concat();
+            Ok((Algorithm::EcdsaP256, der))
         }
-        AlgorithmParameters::RSA(rsa) if rsa.e == RSA_EXPONENT => {
-            Some([&RSA_HEAD[..], &decoded(&rsa.n, 256)?, &RSA_TAIL].concat())
+        (Some("RSA"), _) if text("e") == Some(RSA_EXPONENT) => {
+            let der = [&RSA_HEAD[..], &number("n", 256)?, &RSA_TAIL].concat();
+            Ok((Algorithm::Rsa2048, der))
         }
-        _ => None,
+        (Some(_), _) => Err(JwkError::OtherKind),
+        (None, _) => Err(JwkError::Faulty(
+            "it isn't a JWK (RFC 7517): `kty` is missing".to_owned(),
+        )),
+    }
+}
+
+/// A number in base64url without padding (RFC 7515 section 2), which has so many bytes.
+fn number(name: &str, text: Option<&str>, bytes: usize) -> Result<Vec<u8>, String> {
+    let text = text.ok_or_else(|| format!("its `{name}` is missing, or isn't a text"))?;
+    if text.ends_with('=') {
+        return Err(format!("its `{name}` has padding: leave out `=` (RFC 7515, section 2)"));
+    }
+    let decoded = URL_SAFE_NO_PAD.decode(text);
+    let decoded = decoded.map_err(|_| format!("its `{name}` isn't base64url (RFC 7515, section 2)"))?;
+    if decoded.len() == bytes {
+        Ok(decoded)
+    } else if decoded.len() == bytes + 1 && decoded.first() == Some(&0) {
+        Err(format!(
+            "its `{name}` begins with a zero byte: leave it out (RFC 7518, section 6.3.1.1)"
+        ))
+    } else {
+        let bits = bytes * 8;
+        Err(format!(
+            "its `{name}` has {} bytes, and a key of {bits} bits has {bytes}",
+            decoded.len()
+        ))
     }
 }
 
@@ -248,14 +339,33 @@ mod tests {
 
     const ED25519: &str = r#"{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}"#;
 
+    const NOW_S: i64 = 1_800_000_000;
+
     fn set(keys: &[&str]) -> Vec<u8> {
         format!(r#"{{"keys":[{}],"purpose":"ai"}}"#, keys.join(",")).into_bytes()
+    }
+
+    /// The usable keys of a directory, and the faults of the others.
+    fn parsed(body: &[u8]) -> (Vec<DirectoryKey>, Vec<String>) {
+        let (keys, faults): (Vec<_>, Vec<_>) = parse_directory(body, 32, NOW_S)
+            .unwrap()
+            .into_iter()
+            .partition(Result::is_ok);
+        (
+            keys.into_iter().map(Result::unwrap).collect(),
+            faults.into_iter().map(Result::unwrap_err).collect(),
+        )
+    }
+
+    /// The key of RFC 8037 with further members.
+    fn with(members: &str) -> String {
+        ED25519.replacen('}', &format!(",{members}}}"), 1)
     }
 
     #[test]
     fn the_thumbprint_is_rfc_8037s() {
         // RFC 8037 appendix A.3.
-        let keys = parse_directory(&set(&[ED25519]), 32).unwrap();
+        let (keys, _) = parsed(&set(&[ED25519]));
         assert_eq!(keys[0].thumbprint, "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k");
         let again = DirectoryKey::from_pem(&keys[0].pem).unwrap();
         assert_eq!(again.thumbprint, keys[0].thumbprint);
@@ -264,9 +374,9 @@ mod tests {
 
     #[test]
     fn a_published_set_is_read_again_with_its_key_ids() {
-        let keys = parse_directory(&set(&[ED25519]), 32).unwrap();
+        let (keys, _) = parsed(&set(&[ED25519]));
         let published = key_set(&keys).unwrap();
-        let again = parse_directory(published.as_bytes(), 32).unwrap();
+        let (again, _) = parsed(published.as_bytes());
         assert_eq!(again[0].key.fingerprint(), keys[0].key.fingerprint());
         let published: Value = serde_json::from_str(&published).unwrap();
         assert_eq!(published["keys"][0]["kid"], keys[0].thumbprint.as_str());
@@ -274,25 +384,66 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_other_kinds_and_published_ones_are_skipped() {
+    fn keys_of_other_kinds_are_skipped() {
         let others = [
             r#"{"kty":"OKP","crv":"X25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}"#,
             r#"{"kty":"oct","k":"AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ-EstJQLr_T-1qS0gZH75aKtMN3Yj0iPS4hcgUuTwjAzZr1Z9CAow"}"#,
             r#"{"kty":"AKP","alg":"ML-DSA-44","pub":"AA"}"#,
             r#"{"kty":"RSA","e":"Aw","n":"AQAB"}"#,
-            r#"{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo="}"#,
-            // RFC 9421 appendix B.1.4 and B.1.3.
-            r#"{"kty":"OKP","crv":"Ed25519","x":"JrQLj5P_89iXES9-vFgrIy29clF9CC_oPPsw3c5D0bs"}"#,
-            r#"{"kty":"EC","crv":"P-256","x":"qIVYZVLCrPZHGHjP17CTW0_-D9Lfw0EkjqF7xB4FivA","y":"Mc4nN9LTDOBhfoUeg8Ye9WedFRhnZXZJA12Qp0zZ6F0"}"#,
-            "7",
+            ED25519,
         ];
-        assert!(parse_directory(&set(&others), 32).unwrap().is_empty());
-        let published: Jwk = serde_json::from_str(others[5]).unwrap();
-        let der = spki(&published.algorithm).unwrap();
-        assert!(DirectoryKey::from_pem(&pem(&der)).unwrap_err().contains("test key"));
-        let mut all = others.to_vec();
-        all.push(ED25519);
-        assert_eq!(parse_directory(&set(&all), 32).unwrap().len(), 1);
+        let (keys, faults) = parsed(&set(&others));
+        assert_eq!((keys.len(), faults), (1, Vec::new()));
+    }
+
+    #[test]
+    fn faulty_keys_are_skipped_with_the_cause() {
+        let rsa = |n: &[u8]| format!(r#"{{"kty":"RSA","e":"AQAB","n":"{}"}}"#, URL_SAFE_NO_PAD.encode(n));
+        for (jwk, cause) in [
+            (with(r#""use":"enc""#), "`use` is \"enc\""),
+            (with(r#""use":["sig"]"#), "`use` is [\"sig\"]"),
+            (with(r#""key_ops":["sign"]"#), "without \"verify\""),
+            (with(r#""key_ops":"verify""#), "without \"verify\""),
+            (with(r#""alg":"ES256""#), "signs receipts with EdDSA or Ed25519"),
+            (with(r#""exp":1800000000"#), "expired at 1800000000"),
+            (with(r#""exp":"2030-01-01""#), "`exp` isn't a number"),
+            (with(r#""d":"nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A""#), "private part `d`"),
+            (ED25519.replace("HURo", "HURo="), "`x` has padding"),
+            (ED25519.replace('_', "/"), "`x` isn't base64url"),
+            (ED25519.replace("HURo", ""), "`x` has 29 bytes"),
+            (r#"{"kty":"OKP","crv":"Ed25519"}"#.to_owned(), "`x` is missing"),
+            (rsa(&[&[0][..], &[0xff; 256]].concat()), "begins with a zero byte"),
+            (rsa(&[0xff; 384]), "`n` has 384 bytes, and a key of 2048 bits has 256"),
+            ("7".to_owned(), "isn't a JWK"),
+            // RFC 9421 appendix B.1.4 and B.1.3.
+            (
+                r#"{"kty":"OKP","crv":"Ed25519","x":"JrQLj5P_89iXES9-vFgrIy29clF9CC_oPPsw3c5D0bs"}"#.to_owned(),
+                "test key",
+            ),
+            (
+                r#"{"kty":"EC","crv":"P-256","x":"qIVYZVLCrPZHGHjP17CTW0_-D9Lfw0EkjqF7xB4FivA","y":"Mc4nN9LTDOBhfoUeg8Ye9WedFRhnZXZJA12Qp0zZ6F0"}"#
+                    .to_owned(),
+                "test key",
+            ),
+        ] {
+            let (keys, faults) = parsed(&set(&[ED25519, &jwk]));
+            assert_eq!((keys.len(), faults.len()), (1, 1), "{jwk}");
+            assert!(faults[0].starts_with("key 2 of the set") && faults[0].contains(cause), "{}", faults[0]);
+        }
+    }
+
+    #[test]
+    fn usual_members_are_taken() {
+        for members in [
+            r#""use":"sig","key_ops":["verify"],"ext":true"#,
+            r#""alg":"EdDSA","kid":"a","nbf":1900000000000"#,
+            r#""alg":"Ed25519","x5t":"a","unknown":null"#,
+        ] {
+            let (keys, _) = parsed(&set(&[&with(members)]));
+            assert_eq!((keys.len(), keys[0].expires_s), (1, None), "{members}");
+        }
+        let (keys, _) = parsed(&set(&[&with(r#""exp":1800000001.5"#)]));
+        assert_eq!(keys[0].expires_s, Some(NOW_S + 1));
     }
 
     #[test]
@@ -306,10 +457,13 @@ mod tests {
             b"\xff",
             b"{\"keys\":[]",
         ] {
-            assert!(matches!(parse_directory(body, 32), Err(DirectoryError::NotAKeySet(_))));
+            assert!(matches!(
+                parse_directory(body, 32, NOW_S),
+                Err(DirectoryError::NotAKeySet(_))
+            ));
         }
-        assert!(parse_directory(b"{\"keys\":[]}", 32).unwrap().is_empty());
-        let many = parse_directory(&set(&[ED25519; 33]), 32).unwrap_err();
+        assert!(parse_directory(b"{\"keys\":[]}", 32, NOW_S).unwrap().is_empty());
+        let many = parse_directory(&set(&[ED25519; 33]), 32, NOW_S).unwrap_err();
         assert_eq!(many, DirectoryError::TooManyKeys { count: 33, max: 32 });
     }
 }

@@ -12,5 +12,5 @@ mod directory;
 mod signature;
 
 pub use content_digest::check_content_digest;
-pub use directory::{DirectoryError, DirectoryKey, MEDIA_TYPE, PATH, TAG, key_set, parse_directory};
+pub use directory::{DirectoryError, DirectoryKey, JwkError, MEDIA_TYPE, PATH, TAG, key_set, parse_directory};
 pub use signature::{Message, MessageSignature, SIGNATURES_MAX, SignatureError};

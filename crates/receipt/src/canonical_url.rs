@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use url::Host;
 use uuid::Uuid;
 
+use crate::host::canonical_host;
 use crate::rules;
 
 /// The canonical form of a content URL. Two URLs with one canonical form name the same content.
@@ -13,8 +13,8 @@ use crate::rules;
 /// parser of that standard:
 ///
 /// - the scheme, `http` or `https`, and the host in lower case;
-/// - a host with characters beyond ASCII in A-labels (WHATWG URL, "host parsing"; UTS 46), and no
-///   host with a dot at its end;
+/// - a host with characters beyond ASCII in A-labels (WHATWG URL, "host parsing"; UTS 46), without
+///   a dot at its end, and no host that is no domain name;
 /// - no port if it is empty or the scheme's default, else the port without leading zeros;
 /// - `/` for an empty path;
 /// - no fragment;
@@ -55,7 +55,7 @@ pub fn canonical_url(url: &str) -> Result<CanonicalUrl, CanonicalUrlError> {
         .trim_start_matches(':')
         .parse::<u16>()
         .ok();
-    let host = domain_name(given_host).ok_or(CanonicalUrlError::NotDomain)?;
+    let host = canonical_host(given_host).ok_or(CanonicalUrlError::NotDomain)?;
     let default_port = if scheme == "https" { 443 } else { 80 };
     let host_start = scheme.len() + "://".len();
     let mut text = format!("{scheme}://{host}");
@@ -116,26 +116,6 @@ impl CanonicalUrl {
     }
 }
 
-/// The longest domain name as text (RFC 1035, section 2.3.4).
-const HOST_BYTES_MAX: usize = 253;
-
-/// A host in its canonical form. An underscore is allowed, since URLs have such hosts.
-fn domain_name(host: &str) -> Option<String> {
-    let host = if host.is_ascii() {
-        host.to_ascii_lowercase()
-    } else if let Host::Domain(name) = Host::parse(host).ok()? {
-        name
-    } else {
-        return None;
-    };
-    let name = host.strip_suffix('.').unwrap_or(&host);
-    let is_label = |label: &str| {
-        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-        !label.is_empty() && label.bytes().all(is_allowed)
-    };
-    (name.len() <= HOST_BYTES_MAX && name.split('.').all(is_label)).then(|| name.to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -167,7 +147,6 @@ mod tests {
                 "https://news.example/\"'<>\\^`{|}?\"'<>\\^`{|}",
                 "https://news.example/%22%27%3C%3E%5C%5E%60%7B%7C%7D?%22%27%3C%3E%5C%5E%60%7B%7C%7D",
             ),
-            ("http://192.0.2.7:8080/a", "http://192.0.2.7:8080/a"),
         ] {
             let canonical = canonical_url(url).unwrap();
             assert_eq!(canonical.as_str(), form, "{url}");
@@ -196,6 +175,9 @@ mod tests {
             ("https://news..example/", CanonicalUrlError::NotDomain),
             ("https://./", CanonicalUrlError::NotDomain),
             ("https://news%2Eexample/", CanonicalUrlError::NotDomain),
+            ("https://b\u{fc}cher%2Eexample/", CanonicalUrlError::NotDomain),
+            ("http://192.0.2.7:8080/a", CanonicalUrlError::NotDomain),
+            ("http://localhost/", CanonicalUrlError::NotDomain),
             ("https://\u{ff11}\u{ff12}\u{ff17}.0.0.1/", CanonicalUrlError::NotDomain),
             ("https://news\u{202e}.example/", CanonicalUrlError::NotDomain),
             (&long_host, CanonicalUrlError::NotDomain),

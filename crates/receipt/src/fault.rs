@@ -70,7 +70,7 @@ codes! {
     WrongType = "wrong_type", "Write the JSON type that the detail names.",
     /// Not a UUID in 36 characters.
     InvalidUuid = "invalid_uuid", "Generate a UUID (RFC 9562) and write its 36 characters, hyphens included.",
-    /// Not an RFC 3339 timestamp with milliseconds.
+    /// Not an RFC 3339 timestamp with a zone.
     InvalidTimestamp = "invalid_timestamp", "Write RFC 3339 with a zone, like `2026-11-24T09:30:01.125Z`.",
     /// Too far ahead of, or behind, the time of arrival.
     TimestampOutOfRange = "timestamp_out_of_range", "Check the clock, and send receipts within 30 days.",
@@ -92,17 +92,19 @@ codes! {
     /// Not `sha256:` and 64 hexadecimal digits.
     InvalidContentHash = "invalid_content_hash",
         "Write `sha256:` and the SHA-256 of the content as 64 hexadecimal digits.",
-    /// Not an http or https URL with a host.
+    /// Not an http or https URL whose host is a domain name.
     InvalidUrl = "invalid_url",
-        "Write an absolute http or https URL without user name, whitespace or control characters.",
+        "Write an absolute http or https URL with a domain name, without user name, whitespace or control characters.",
     /// A URL on another host than the publisher's.
     UrlOutsidePublisher = "url_outside_publisher",
         "Write the domain of the URL, or a parent domain of it, in `content.publisher`.",
     /// Not training, inference or research.
     InvalidPurpose = "invalid_purpose", "Write `training`, `inference` or `research`.",
-    /// Not a DNS host name.
+    /// Not a domain name.
     InvalidPublisher = "invalid_publisher",
-        "Write a host name in ASCII, like `news.example.com`, without scheme and path.",
+        "Write a domain name, like `news.example.com`, without scheme and path. Addresses and `localhost` aren't domain names.",
+    /// A text that is required is empty or white space only.
+    EmptyText = "empty_text", "Write the name, the version or the use case that the member is for.",
     /// A string is longer than allowed.
     TooLong = "too_long", "Shorten the string to the limit that the detail names.",
     /// A receipt is longer than allowed.

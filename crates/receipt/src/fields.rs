@@ -6,10 +6,11 @@ use uuid::Uuid;
 
 use crate::algorithm::ImpossibleLength;
 use crate::fault::{FaultCode, Faults};
+use crate::host::{canonical_host, is_within, publisher_name};
 use crate::rules::{self, SignatureBytes, SignatureTextError};
 use crate::tape::{NodeId, NodeKind, Tape};
-use crate::timestamp::parse_millis;
-use crate::{Algorithm, Limits, Purpose};
+use crate::timestamp::timestamp_millis;
+use crate::{Algorithm, CanonicalUrlError, Limits, Purpose};
 
 /// The only version of the receipt and batch formats.
 const VERSION: &str = "1.0.0";
@@ -77,6 +78,19 @@ impl<'a> Fields<'_, 'a> {
         Some(self.tape.string(id, self.text))
     }
 
+    /// Reads a required text for people, which mustn't be empty.
+    pub(crate) fn text(&mut self, id: NodeId, pointer: &str) -> Option<Cow<'a, str>> {
+        let text = self.string(id, pointer)?;
+        if text.trim().is_empty() {
+            self.fault(
+                pointer,
+                FaultCode::EmptyText,
+                "must have a character that isn't white space",
+            );
+        }
+        Some(text)
+    }
+
     pub(crate) fn version(&mut self, id: NodeId) {
         if self.string(id, "/version").is_some_and(|version| version != VERSION) {
             self.fault(
@@ -102,8 +116,8 @@ impl<'a> Fields<'_, 'a> {
 
     pub(crate) fn timestamp(&mut self, id: NodeId, received_at_ms: i64, limits: &Limits) -> Option<i64> {
         let text = self.string(id, "/timestamp")?;
-        let Some(ms) = parse_millis(&text) else {
-            let detail = "must be RFC 3339 with milliseconds and a zone, like 2025-06-30T12:34:56.789Z";
+        let Some(ms) = timestamp_millis(&text) else {
+            let detail = "must be RFC 3339 with a zone and up to 9 digits of a second, like 2025-06-30T12:34:56.789Z";
             self.fault("/timestamp", FaultCode::InvalidTimestamp, detail);
             return None;
         };
@@ -121,7 +135,7 @@ impl<'a> Fields<'_, 'a> {
         Some(ms)
     }
 
-    /// Reads `content.url`. Its host is compared with the publisher if that is known.
+    /// Reads `content.url`. Its canonical host is compared with the publisher if that is known.
     pub(crate) fn url(&mut self, id: NodeId, publisher: Option<&str>, limits: &Limits) -> Option<Cow<'a, str>> {
         let url = self.string(id, "/content/url")?;
         if url.len() > limits.url_bytes_max {
@@ -129,14 +143,16 @@ impl<'a> Fields<'_, 'a> {
             self.faults.push("/content/url".to_owned(), FaultCode::TooLong, detail);
             return Some(url);
         }
-        let Some(host) = rules::url_host(&url) else {
-            let detail =
-                "must be an http or https URL with a host, without user name, whitespace or control characters";
-            self.fault("/content/url", FaultCode::InvalidUrl, detail);
-            return Some(url);
+        let host = rules::url_host(&url).ok_or(CanonicalUrlError::NotContent);
+        let host = match host.and_then(|host| canonical_host(host).ok_or(CanonicalUrlError::NotDomain)) {
+            Ok(host) => host,
+            Err(error) => {
+                self.fault("/content/url", FaultCode::InvalidUrl, &error.to_string());
+                return Some(url);
+            }
         };
-        if publisher.is_some_and(|publisher| !rules::is_within(host, publisher)) {
-            let detail = "its host must be content.publisher or a subdomain of it, in ASCII form";
+        if publisher.is_some_and(|publisher| !is_within(&host, publisher)) {
+            let detail = "its host must be content.publisher or a subdomain of it";
             self.fault("/content/url", FaultCode::UrlOutsidePublisher, detail);
         }
         Some(url)
@@ -154,16 +170,12 @@ impl<'a> Fields<'_, 'a> {
 
     pub(crate) fn publisher(&mut self, id: NodeId) -> Option<Cow<'a, str>> {
         let name = self.string(id, "/content/publisher")?;
-        if !rules::is_host_name(&name) {
-            let detail = "must be a DNS host name, like news.example.com, in its ASCII form";
+        let changed = publisher_name(&name).map(|canonical| (canonical != name).then(|| canonical.into_owned()));
+        if changed.is_none() {
+            let detail = "must be a domain name, like news.example.com, and no address";
             self.fault("/content/publisher", FaultCode::InvalidPublisher, detail);
-            return None;
         }
-        if name.bytes().any(|b| b.is_ascii_uppercase()) {
-            Some(Cow::Owned(name.to_ascii_lowercase()))
-        } else {
-            Some(name)
-        }
+        changed.map(|changed| changed.map_or(name, Cow::Owned))
     }
 
     pub(crate) fn key_kind(

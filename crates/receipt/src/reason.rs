@@ -67,6 +67,7 @@ fn reason_for(code: FaultCode, pointer: &str) -> RejectReason {
         | FaultCode::UrlOutsidePublisher
         | FaultCode::InvalidPurpose
         | FaultCode::InvalidPublisher
+        | FaultCode::EmptyText
         | FaultCode::TooLong
         | FaultCode::ReceiptTooLarge
         | FaultCode::BatchTooLarge

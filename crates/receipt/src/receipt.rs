@@ -25,7 +25,7 @@ pub struct Receipt<'a> {
     pub url: Cow<'a, str>,
     /// `content.contentHash`, the 32 bytes of SHA-256.
     pub content_hash: [u8; 32],
-    /// `content.publisher`, lower-cased.
+    /// `content.publisher` in canonical form: A-labels in lower case, without a dot at the end.
     pub publisher: Cow<'a, str>,
     /// `client.id`.
     pub client_id: Uuid,
@@ -200,12 +200,12 @@ pub(crate) fn read<'a>(
         .unwrap_or_default();
     let has_client = fields.is_object(client);
     let client_id = has_client.then(|| fields.uuid(client_id, "/client/id")).flatten();
-    let client_name = has_client.then(|| fields.string(client_name, "/client/name")).flatten();
+    let client_name = has_client.then(|| fields.text(client_name, "/client/name")).flatten();
     let client_version = has_client
-        .then(|| fields.string(client_version, "/client/version"))
+        .then(|| fields.text(client_version, "/client/version"))
         .flatten();
     let organization = has_client
-        .then(|| fields.string(organization, "/client/organization"))
+        .then(|| fields.text(organization, "/client/organization"))
         .flatten();
     let public_key = has_client
         .then(|| fields.string(public_key, "/client/publicKey"))
@@ -239,7 +239,7 @@ pub(crate) fn read<'a>(
         .unwrap_or_default();
     let has_usage = fields.is_object(usage);
     let purpose = has_usage.then(|| fields.purpose(purpose)).flatten();
-    let context = has_usage.then(|| fields.string(context, "/usage/context")).flatten();
+    let context = has_usage.then(|| fields.text(context, "/usage/context")).flatten();
     let dataset_id = fields.optional(dataset_id, "/usage/datasetId");
     let model_id = fields.optional(model_id, "/usage/modelId");
     let query_id = fields.optional(query_id, "/usage/queryId");

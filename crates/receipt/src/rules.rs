@@ -1,4 +1,4 @@
-//! The rules of single values: host names, URLs, hashes, UUIDs, base64.
+//! The rules of single values: URLs, hashes, UUIDs, base64.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use smallvec::SmallVec;
@@ -71,18 +71,6 @@ pub(crate) fn signature(text: &str) -> Result<SignatureBytes, SignatureTextError
     }
 }
 
-/// Whether a text is a DNS host name: labels of letters, digits and hyphens (RFC 1123 section 2.1),
-/// 253 bytes at most.
-pub(crate) fn is_host_name(text: &str) -> bool {
-    let label = |label: &str| {
-        (1..=63).contains(&label.len())
-            && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-    };
-    text.len() <= 253 && text.split('.').all(label)
-}
-
 /// Returns the host of an http or https URL (RFC 3986 section 3) without userinfo, free of
 /// whitespace and control characters. `None` if the text isn't such a URL.
 pub(crate) fn url_host(text: &str) -> Option<&str> {
@@ -127,15 +115,6 @@ pub(crate) fn url_host(text: &str) -> Option<&str> {
         port.is_some_and(|p| p.is_empty() || (p.bytes().all(|b| b.is_ascii_digit()) && p.parse::<u16>().is_ok()));
     let host_is_good = !host.is_empty() && host.bytes().all(is_host_byte);
     (port_is_good && host_is_good).then_some(host)
-}
-
-/// Whether a host is a domain or a subdomain of it. The domain is in lower case.
-pub(crate) fn is_within(host: &str, domain: &str) -> bool {
-    let Some(start) = host.len().checked_sub(domain.len()) else {
-        return false;
-    };
-    let ends_alike = host.get(start..).is_some_and(|end| end.eq_ignore_ascii_case(domain));
-    ends_alike && (start == 0 || host.as_bytes()[start - 1] == b'.')
 }
 
 /// Leaves out what no host may contain, `@` of userinfo included; letters beyond ASCII are in (RFC
@@ -199,59 +178,6 @@ mod tests {
         }
         assert_eq!(url_host("HTTPS://Example.com:8443/a?b#c@d"), Some("Example.com"));
         assert_eq!(url_host("http://[::1]:80/x"), Some("::1"));
-    }
-
-    #[test]
-    fn hosts_within_domains() {
-        for good in ["news.example", "NEWS.Example", "www.news.example", "a.b.news.example"] {
-            assert!(is_within(good, "news.example"), "{good}");
-        }
-        for bad in [
-            "",
-            "example",
-            "fakenews.example",
-            "news.example.org",
-            "ews.example",
-            "n\u{e9}ws.example",
-        ] {
-            assert!(!is_within(bad, "news.example"), "{bad}");
-        }
-    }
-
-    #[test]
-    fn host_names() {
-        let long_label = "a".repeat(63);
-        let longest = format!("{long_label}.{long_label}.{long_label}.{}", "b".repeat(61));
-        for good in [
-            "a",
-            "example.com",
-            "EXAMPLE.com",
-            "xn--bcher-kva.example",
-            "1.example",
-            "a-b.c",
-            &longest,
-        ] {
-            assert!(is_host_name(good), "{good}");
-        }
-        let too_long_label = "a".repeat(64);
-        let too_long = format!("{longest}b");
-        for bad in [
-            "",
-            ".",
-            "a.",
-            ".a",
-            "a..b",
-            "-a",
-            "a-",
-            "a_b",
-            "a b",
-            "bücher.de",
-            "a/b",
-            &too_long_label,
-            &too_long,
-        ] {
-            assert!(!is_host_name(bad), "{bad}");
-        }
     }
 
     #[test]

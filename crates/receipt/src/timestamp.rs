@@ -1,11 +1,29 @@
-//! Timestamps: RFC 3339 with exactly three fractional digits, read at fixed positions.
+//! Timestamps: RFC 3339 with up to nine fractional digits, read at fixed positions.
 
-/// Unix milliseconds of `YYYY-MM-DDTHH:MM:SS.mmm` followed by `Z` or `+HH:MM` or `-HH:MM`.
+/// The most digits of a fraction: nanoseconds.
+const FRACTION_DIGITS_MAX: usize = 9;
+
+/// Unix milliseconds of `YYYY-MM-DDTHH:MM:SS`, up to nine digits of a fraction behind a dot, and
+/// `Z` or `+HH:MM` or `-HH:MM`. What is smaller than a millisecond is cut off.
 ///
-/// Stricter than RFC 3339 section 5.6: `T` and `Z` in capitals, three fractional digits, no leap
-/// second. `None` for anything else, days that a month doesn't have included.
-pub(crate) fn parse_millis(text: &str) -> Option<i64> {
-    let (head, zone) = text.as_bytes().split_first_chunk::<23>()?;
+/// Stricter than RFC 3339 section 5.6: `T` and `Z` in capitals, no leap second. `None` for anything
+/// else, days that a month doesn't have included.
+pub fn timestamp_millis(text: &str) -> Option<i64> {
+    let (head, rest) = text.as_bytes().split_first_chunk::<19>()?;
+    let (milli, zone) = match rest {
+        [b'.', rest @ ..] => {
+            let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+            if !(1..=FRACTION_DIGITS_MAX).contains(&digits) {
+                return None;
+            }
+            let (fraction, zone) = rest.split_at(digits);
+            let milli = (0..3).try_fold(0, |sum, index| {
+                Some(sum * 10 + digit(*fraction.get(index).unwrap_or(&b'0'))?)
+            });
+            (milli?, zone)
+        }
+        zone => (0, zone),
+    };
     let offset_minutes = match *zone {
         [b'Z'] => 0,
         [sign @ (b'+' | b'-'), h1, h2, b':', m1, m2] => {
@@ -38,10 +56,6 @@ pub(crate) fn parse_millis(text: &str) -> Option<i64> {
         b':',
         s1,
         s2,
-        b'.',
-        f1,
-        f2,
-        f3,
     ] = *head
     else {
         return None;
@@ -49,7 +63,6 @@ pub(crate) fn parse_millis(text: &str) -> Option<i64> {
     let year = two(y1, y2)? * 100 + two(y3, y4)?;
     let (month, day) = (two(o1, o2)?, two(d1, d2)?);
     let (hour, minute, second) = (two(h1, h2)?, two(m1, m2)?, two(s1, s2)?);
-    let milli = two(f1, f2)? * 10 + digit(f3)?;
     if !(1..=12).contains(&month) || !(1..=days_in(year, month)).contains(&day) {
         return None;
     }
@@ -92,16 +105,35 @@ fn days_since_epoch(year: i64, month: i64, day: i64) -> i64 {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::parse_millis;
+    use super::timestamp_millis;
     use proptest::prelude::*;
 
     #[test]
     fn reads_instants() {
-        assert_eq!(parse_millis("1970-01-01T00:00:00.000Z"), Some(0));
-        assert_eq!(parse_millis("2024-02-29T23:59:59.999Z"), Some(1_709_251_199_999));
-        assert_eq!(parse_millis("2024-03-01T01:29:59.999+01:30"), Some(1_709_251_199_999));
-        assert_eq!(parse_millis("2024-02-29T18:59:59.999-05:00"), Some(1_709_251_199_999));
-        assert_eq!(parse_millis("1969-12-31T23:59:59.999-00:00"), Some(-1));
+        assert_eq!(timestamp_millis("1970-01-01T00:00:00.000Z"), Some(0));
+        assert_eq!(timestamp_millis("2024-02-29T23:59:59.999Z"), Some(1_709_251_199_999));
+        assert_eq!(
+            timestamp_millis("2024-03-01T01:29:59.999+01:30"),
+            Some(1_709_251_199_999)
+        );
+        assert_eq!(
+            timestamp_millis("2024-02-29T18:59:59.999-05:00"),
+            Some(1_709_251_199_999)
+        );
+        assert_eq!(timestamp_millis("1969-12-31T23:59:59.999-00:00"), Some(-1));
+        // Go, Python and Java write as many digits as there are.
+        for (fraction, milli) in [
+            ("", 0),
+            (".5", 500),
+            (".25", 250),
+            (".1239", 123),
+            (".123456", 123),
+            (".999999999", 999),
+            (".000000001", 0),
+        ] {
+            let text = format!("2024-03-01T01:29:59{fraction}+01:30");
+            assert_eq!(timestamp_millis(&text), Some(1_709_251_199_000 + milli), "{text}");
+        }
     }
 
     #[test]
@@ -109,10 +141,12 @@ mod tests {
         for text in [
             "",
             "2024-01-01",
-            "2024-01-01T00:00:00Z",
-            "2024-01-01T00:00:00.00Z",
-            "2024-01-01T00:00:00.0000Z",
+            "2024-01-01T00:00:00",
+            "2024-01-01T00:00:00.Z",
+            "2024-01-01T00:00:00.+00:00",
+            "2024-01-01T00:00:00.0000000000Z",
             "2024-01-01T00:00:00.000",
+            "2024-01-01T00:00Z",
             "2024-01-01T00:00:00.000z",
             "2024-01-01t00:00:00.000Z",
             "2024-01-01 00:00:00.000Z",
@@ -135,7 +169,7 @@ mod tests {
             "+024-01-01T00:00:00.000Z",
             "2024-01-01T00:00:00.00\u{663}Z",
         ] {
-            assert_eq!(parse_millis(text), None, "{text}");
+            assert_eq!(timestamp_millis(text), None, "{text}");
         }
     }
 
@@ -143,21 +177,23 @@ mod tests {
         #[test]
         fn agrees_with_jiff(
             year in 0_i16..=9999, month in 0_i8..=13, day in 0_i8..=32, hour in 0_i8..=24, minute in 0_i8..=60,
-            second in 0_i8..=59, milli in 0_i16..=999, offset in -1439_i32..=1439,
+            second in 0_i8..=59, nano in 0_i32..=999_999_999, digits in 1_usize..=9, offset in -1439_i32..=1439,
         ) {
+            let fraction = &format!("{nano:09}")[..digits];
             let (sign, o) = (if offset < 0 { '-' } else { '+' }, offset.abs());
             let text = format!(
-                "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}{sign}{:02}:{:02}", o / 60, o % 60
+                "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{fraction}{sign}{:02}:{:02}", o / 60, o % 60
             );
-            let ours = parse_millis(&text);
-            let civil = jiff::civil::DateTime::new(year, month, day, hour, minute, second, i32::from(milli) * 1_000_000);
+            let ours = timestamp_millis(&text);
+            let milli = format!("{fraction:0<3}")[..3].parse::<i64>().unwrap();
+            let civil = jiff::civil::DateTime::new(year, month, day, hour, minute, second, 0);
             let theirs = civil.ok().map(|civil| {
-                let utc = civil.to_zoned(jiff::tz::TimeZone::UTC).unwrap().timestamp().as_millisecond();
+                let utc = civil.to_zoned(jiff::tz::TimeZone::UTC).unwrap().timestamp().as_millisecond() + milli;
                 utc - i64::from(offset) * 60_000
             });
             prop_assert_eq!(ours, theirs, "{}", text);
             if let (Some(ours), Ok(theirs)) = (ours, text.parse::<jiff::Timestamp>()) {
-                prop_assert_eq!(ours, theirs.as_millisecond());
+                prop_assert_eq!(i128::from(ours), theirs.as_nanosecond().div_euclid(1_000_000));
             }
         }
     }

@@ -202,7 +202,7 @@ pub struct RejectedReceipt<'a> {
     pub detail: String,
     /// `receiptId`, where it is a UUID.
     pub receipt_id: Option<Uuid>,
-    /// `content.publisher`, lower-cased, where it is a host name.
+    /// `content.publisher` in canonical form, where it is a domain name.
     pub publisher: Option<Cow<'a, str>>,
     /// `client.id`, where it is a UUID.
     pub client_id: Option<Uuid>,

@@ -5,13 +5,12 @@ use std::fmt;
 use receipt::FormatError;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use url::Url;
 use uuid::Uuid;
 
 /// Use of a piece of content, as JSON with the members of conformance/README.md.
 ///
-/// `publisher` is the host of `url` unless given, `entryId` the UUIDv5 of `url` without its
-/// fragment (RFC 9562, section 5.5), `receiptId` a new UUIDv7, and `timestamp` now.
+/// `publisher` is the host of `url` in ASCII form unless given, `entryId` the UUIDv5 of the
+/// canonical form of `url` (RFC 9562, section 5.5), `receiptId` a new UUIDv7, and `timestamp` now.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Use {
@@ -168,21 +167,17 @@ struct UsageDraft<'a> {
 impl Use {
     /// Fills in what the caller left out. The rules of the format aren't checked here.
     pub(crate) fn draft<'a, C: Serialize>(&'a self, client: &'a C) -> Result<ReceiptDraft<'a, C>, UseError> {
+        let url = receipt::canonical_url(&self.url)
+            .map_err(|error| UseError::one("url", "invalid_url", error.to_string()))?;
         Ok(ReceiptDraft {
             version: "1.0.0",
             receipt_id: self.receipt_id.clone().unwrap_or_else(|| Uuid::now_v7().to_string()),
             timestamp: self.timestamp()?,
             content: ContentDraft {
-                entry_id: match &self.entry_id {
-                    Some(entry_id) => entry_id.clone(),
-                    None => entry_id(&self.url)?.to_string(),
-                },
+                entry_id: self.entry_id.clone().unwrap_or_else(|| url.entry_id().to_string()),
                 url: &self.url,
                 content_hash: self.hash()?,
-                publisher: match &self.publisher {
-                    Some(publisher) => publisher.clone(),
-                    None => host(&self.url)?,
-                },
+                publisher: self.publisher.clone().unwrap_or_else(|| url.host().to_owned()),
             },
             client,
             usage: UsageDraft {
@@ -222,51 +217,9 @@ impl Use {
     }
 }
 
-/// Reads RFC 3339 (section 5.6) as strictly as the gateway: `T` and `Z` in capitals, 0 to 9 digits
-/// of fraction, no leap second, and an offset of less than a day. jiff alone reads more.
+/// An instant as the gateway reads it.
 fn instant(text: &str) -> Option<jiff::Timestamp> {
-    let (time, rest) = text.split_at_checked("2026-11-25T10:00:00".len())?;
-    let zone = match rest.strip_prefix('.') {
-        Some(fraction) => {
-            let zone = fraction.trim_start_matches(|c: char| c.is_ascii_digit());
-            (1..=9).contains(&(fraction.len() - zone.len())).then_some(zone)?
-        }
-        None => rest,
-    };
-    let offset = zone.strip_prefix(['+', '-']);
-    let is_zone = zone == "Z" || offset.is_some_and(|offset| has_form(offset, "dd:dd") && offset < "24:00");
-    let is_instant = has_form(time, "dddd-dd-ddTdd:dd:dd") && !time.ends_with(":60") && is_zone;
-    is_instant.then(|| text.parse().ok()).flatten()
-}
-
-/// Whether `text` is `form`, where `d` in the form is any digit.
-fn has_form(text: &str, form: &str) -> bool {
-    let fits = |(byte, form)| {
-        if form == b'd' {
-            u8::is_ascii_digit(&byte)
-        } else {
-            byte == form
-        }
-    };
-    text.len() == form.len() && text.bytes().zip(form.bytes()).all(fits)
-}
-
-/// Returns the entry ID of content that the publisher doesn't list: the UUIDv5 of its canonical
-/// URL.
-///
-/// # Errors
-/// The URL has no canonical form.
-fn entry_id(url: &str) -> Result<Uuid, UseError> {
-    receipt::entry_id_of(url).map_err(|error| UseError::one("url", "invalid_url", error.to_string()))
-}
-
-fn host(url: &str) -> Result<String, UseError> {
-    let wrong = || UseError::one("url", "invalid_url", "must be an http or https URL with a host");
-    let parsed = Url::parse(url).map_err(|_| wrong())?;
-    if !matches!(parsed.scheme(), "http" | "https") {
-        return Err(wrong());
-    }
-    parsed.host_str().map(str::to_owned).ok_or_else(wrong)
+    jiff::Timestamp::from_millisecond(receipt::timestamp_millis(text)?).ok()
 }
 
 #[cfg(test)]
@@ -274,20 +227,34 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct EntryVector {
-        url: String,
-        entry_id: Uuid,
+    fn vectors(name: &str) -> Vec<serde_json::Value> {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../conformance/vectors");
+        serde_json::from_slice(&std::fs::read(format!("{folder}/{name}.json")).unwrap()).unwrap()
+    }
+
+    /// Members of `content` in the receipt of a URL.
+    fn content_of(url: &str) -> Result<serde_json::Value, UseError> {
+        let content_use = Use {
+            url: url.to_owned(),
+            content: Some("a".to_owned()),
+            ..Use::default()
+        };
+        content_use
+            .draft(&())
+            .map(|draft| serde_json::to_value(draft.content).unwrap())
     }
 
     #[test]
-    fn entry_ids_are_those_of_the_vectors() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../conformance/vectors/entries.json");
-        let vectors: Vec<EntryVector> = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
-        assert!(!vectors.is_empty());
-        for vector in vectors {
-            assert_eq!(entry_id(&vector.url).unwrap(), vector.entry_id, "{}", vector.url);
+    fn entry_ids_and_publishers_are_those_of_the_vectors() {
+        for vector in vectors("entries") {
+            let content = content_of(vector["url"].as_str().unwrap()).unwrap();
+            assert_eq!(content["entryId"], vector["entryId"], "{vector}");
+            let host = vector["canonicalUrl"].as_str().unwrap().split(['/', ':']).nth(3);
+            assert_eq!(content["publisher"].as_str(), host, "{vector}");
+        }
+        for vector in vectors("refused-urls") {
+            let error = content_of(vector["url"].as_str().unwrap()).unwrap_err();
+            assert_eq!(error.faults[0].code, "invalid_url", "{vector}");
         }
     }
 

@@ -55,6 +55,7 @@ impl ReceiptSigner {
         signer.sign(&Use {
             url: "https://a.example/".to_owned(),
             purpose: "research".to_owned(),
+            context: "any".to_owned(),
             content: Some(String::new()),
             ..Use::default()
         })?;

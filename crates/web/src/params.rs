@@ -97,6 +97,15 @@ impl Params {
         ))
     }
 
+    /// The value of `name` as `true` or `false`; false if it isn't given.
+    ///
+    /// # Errors
+    /// Any other value.
+    pub fn flag(&self, name: &str) -> Result<bool, InvalidQuery> {
+        let flag = self.choice(name, &[("true", true), ("false", false)])?;
+        Ok(flag.unwrap_or(false))
+    }
+
     /// The value of `name` as a UUID.
     ///
     /// # Errors

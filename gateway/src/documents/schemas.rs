@@ -23,7 +23,9 @@ pub(crate) fn batch(limits: &Limits) -> Value {
 
 /// Lengths in a schema are characters. A limit in bytes allows no more characters than bytes.
 fn limit_receipt(schema: &mut Value, limits: &Limits) {
-    set(schema, "/$defs/text/maxLength", limits.string_bytes_max);
+    for text in ["text", "name"] {
+        set(schema, &format!("/$defs/{text}/maxLength"), limits.string_bytes_max);
+    }
     set(
         schema,
         "/properties/content/properties/url/maxLength",

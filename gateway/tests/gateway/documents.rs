@@ -31,7 +31,7 @@ print(len(work["samples"]))
 "#;
 
 /// Faults that a schema can express.
-const EXPRESSIBLE: [FaultCode; 15] = [
+const EXPRESSIBLE: [FaultCode; 16] = [
     FaultCode::MissingMember,
     FaultCode::WrongType,
     FaultCode::InvalidUuid,
@@ -43,6 +43,7 @@ const EXPRESSIBLE: [FaultCode; 15] = [
     FaultCode::InvalidUrl,
     FaultCode::InvalidPurpose,
     FaultCode::InvalidPublisher,
+    FaultCode::EmptyText,
     FaultCode::TooLong,
     FaultCode::EmptyBatchId,
     FaultCode::EmptyBatch,
@@ -125,13 +126,22 @@ fn variants(good: &Value) -> Vec<Value> {
         json!("00000000-0000-0000-0000-000000000000"),
         json!("FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF"),
         json!("550e8400e29b41d4a716446655440000"),
+        json!(" \t"),
         json!("2026-11-24T09:30:01Z"),
+        json!("2026-11-24T09:30:01.123456789+00:00"),
+        json!("2026-11-24T09:30:01.1234567890Z"),
         json!("2026-13-24T09:30:01.000Z"),
         json!("https://user@news.example.com/"),
         json!("ftp://news.example.com/"),
         json!("https://news.example.com/a b"),
         json!("HTTPS://news.example.com:443/?q#f"),
+        json!("https://news%2eexample.com/"),
+        json!("https://localhost/"),
         json!("news_example.com"),
+        json!("localhost"),
+        json!("127.0.0.1"),
+        json!("news..example.com"),
+        json!("b\u{fc}cher.-example.com"),
         json!("NEWS.example.com"),
         json!("sha256:00"),
         json!("2.0.0"),

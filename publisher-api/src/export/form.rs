@@ -14,7 +14,10 @@ pub(crate) enum ExportFormat {
     /// A row a line, of all collections.
     Ndjson,
     /// A table (RFC 4180) of one collection.
-    Csv,
+    Csv {
+        /// Whether it begins with a byte order mark.
+        bom: bool,
+    },
     /// Files of both.
     Tar,
 }
@@ -23,7 +26,10 @@ impl ExportFormat {
     /// Head before the first page. An export that continues has its header line already.
     pub(crate) fn begin(self, collection: usize, goes_on: bool) -> Vec<u8> {
         match self {
-            Self::Csv if !goes_on => csv_header(collection, true).into_bytes(),
+            Self::Csv { bom } if !goes_on => {
+                let mark = if bom { web::csv::BOM } else { b"" };
+                [mark, csv_header(collection, true).as_bytes()].concat()
+            }
             _ => Vec::new(),
         }
     }
@@ -31,7 +37,7 @@ impl ExportFormat {
     pub(crate) fn media(self) -> &'static str {
         match self {
             Self::Ndjson => "application/x-ndjson",
-            Self::Csv => "text/csv; charset=utf-8; header=present",
+            Self::Csv { .. } => "text/csv; charset=utf-8; header=present",
             Self::Tar => "application/x-tar",
         }
     }
@@ -40,7 +46,7 @@ impl ExportFormat {
     pub(crate) fn file_name(self) -> &'static str {
         match self {
             Self::Ndjson => "export.ndjson",
-            Self::Csv => "export.csv",
+            Self::Csv { .. } => "export.csv",
             Self::Tar => "export.tar",
         }
     }
@@ -58,7 +64,7 @@ impl ExportFormat {
                 text.push_str(&format!("{}\n", json!({"cursor": cursor})));
                 text.into_bytes()
             }
-            Self::Csv => csv_rows(&page.rows, Some(&cursor)).into_bytes(),
+            Self::Csv { .. } => csv_rows(&page.rows, Some(&cursor)).into_bytes(),
             Self::Tar => {
                 let number = page.number;
                 let table = csv_header(collection, false) + &csv_rows(&page.rows, None);
@@ -83,7 +89,7 @@ impl ExportFormat {
         Ok(match self {
             Self::Ndjson => format!("{end}\n").into_bytes(),
             // A table has no place for it; it ends with the last chunk of the answer.
-            Self::Csv => Vec::new(),
+            Self::Csv { .. } => Vec::new(),
             Self::Tar => {
                 let mut archive = Builder::new(Vec::new());
                 append(&mut archive, "end", &end, now_s)?;

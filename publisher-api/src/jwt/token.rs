@@ -17,6 +17,9 @@ use super::key_set::accepted;
 /// keys we know.
 const REFUSED: &[&str] = &["jwk", "jku", "x5u", "x5c", "enc", "zip", "b64", "crit"];
 
+/// The deepest nesting of claims.
+const DEPTH_MAX: usize = 32;
+
 /// Parts of a token.
 #[derive(Debug)]
 pub(crate) struct Token<'a> {
@@ -89,6 +92,9 @@ fn object(part: &str) -> Result<Map<String, Value>, TokenError> {
     let bytes = URL_SAFE_NO_PAD
         .decode(part)
         .map_err(|_| TokenError::Malformed("a part isn't base64url without padding"))?;
+    // Readers differ in which of two members of one name they take (RFC 7519, section 4).
+    receipt::canonicalize(&bytes, DEPTH_MAX)
+        .map_err(|_| TokenError::Malformed("a part isn't JSON in which each member occurs once"))?;
     serde_json::from_slice(&bytes).map_err(|_| TokenError::Malformed("a part isn't a JSON object"))
 }
 
@@ -148,6 +154,29 @@ mod tests {
             let error = Token::parse(&text(&header), 1_000).unwrap_err().to_string();
             assert!(error.contains(what), "{error}");
         }
+    }
+
+    #[test]
+    fn a_member_that_is_repeated_is_refused() {
+        let token = |header: &str, payload: &str| {
+            let [header, payload] = [header, payload].map(|part| URL_SAFE_NO_PAD.encode(part));
+            format!("{header}.{payload}.c2ln")
+        };
+        let good = r#"{"alg":"EdDSA"}"#;
+        for header in [
+            r#"{"alg":"EdDSA","alg":"EdDSA"}"#,
+            r#"{"alg":"EdDSA","kid":"a","k\u0069d":"b"}"#,
+        ] {
+            let error = Token::parse(&token(header, "{}"), 1_000).unwrap_err().to_string();
+            assert!(error.contains("each member occurs once"), "{error}");
+        }
+        for payload in [r#"{"sub":"a","sub":"b"}"#, r#"{"sub":"a","more":[{"b":1,"b":1}]}"#] {
+            let text = token(good, payload);
+            let error = Token::parse(&text, 1_000).unwrap().claims().unwrap_err().to_string();
+            assert!(error.contains("each member occurs once"), "{error}");
+        }
+        let text = token(good, r#"{"sub":"a","more":{"sub":"b"}}"#);
+        assert_eq!(Token::parse(&text, 1_000).unwrap().claims().unwrap()["sub"], "a");
     }
 
     proptest! {

@@ -60,10 +60,12 @@ enum DirectoryResponse {
 struct Listing {
     /// Keys whose possession is proven.
     proven: Vec<DirectoryKey>,
-    /// Thumbprints of those whose possession isn't.
-    unproven: Vec<String>,
-    /// All of them.
+    /// Why the others aren't used.
+    skipped: Vec<String>,
+    /// All that are listed without a fault.
     all: HashSet<Fingerprint>,
+    /// Whether one expires by itself.
+    expires: bool,
 }
 
 /// Changes by a directory.
@@ -91,6 +93,7 @@ impl Directories {
                 etag,
                 fresh_ms,
             }) => {
+                let expires = listing.expires;
                 let applied = self.apply(&operator, listing).await?;
                 let (added, ended, skipped) = (applied.added, applied.ended, applied.skipped.len());
                 tracing::info!(
@@ -100,8 +103,9 @@ impl Directories {
                     skipped,
                     "a key directory was fetched"
                 );
-                // What was skipped may be usable later, without any change of the directory.
-                let etag = if skipped == 0 { etag } else { String::new() };
+                // What was skipped may be usable later, and what expires isn't, without any change
+                // of the directory.
+                let etag = if skipped == 0 && !expires { etag } else { String::new() };
                 let state = good(now_ms, fresh_ms, applied.skipped.join("; "));
                 ("fetched", state, Some(etag))
             }
@@ -183,17 +187,14 @@ impl Directories {
                     .push(format!("key {} was skipped: {refused}", key.thumbprint)),
             }
         }
-        let unproven = listing.unproven.into_iter();
-        applied.skipped.extend(unproven.map(|thumbprint| {
-            format!("key {thumbprint} was skipped: the response has no valid signature by it with the tag {TAG}")
-        }));
+        applied.skipped.extend(listing.skipped);
         Ok(applied)
     }
 }
 
 impl Listing {
     fn read(fetched: &Fetched, domain: &str, now_s: i64) -> Result<Self, String> {
-        let listed = parse_directory(&fetched.body, KEYS_MAX)
+        let listed = parse_directory(&fetched.body, KEYS_MAX, now_s)
             .map_err(|error| format!("the directory can't be used: {error}"))?;
         let signatures = signatures(&fetched.headers)?;
         let message = Message {
@@ -205,10 +206,19 @@ impl Listing {
         };
         let mut listing = Self {
             proven: Vec::new(),
-            unproven: Vec::new(),
+            skipped: Vec::new(),
             all: HashSet::new(),
+            expires: false,
         };
         for key in listed {
+            let key = match key {
+                Ok(key) => key,
+                Err(fault) => {
+                    listing.skipped.push(fault);
+                    continue;
+                }
+            };
+            listing.expires |= key.expires_s.is_some();
             if !listing.all.insert(Fingerprint(*key.key.fingerprint())) {
                 continue;
             }
@@ -223,7 +233,10 @@ impl Listing {
             if is_proven {
                 listing.proven.push(key);
             } else {
-                listing.unproven.push(key.thumbprint);
+                let thumbprint = &key.thumbprint;
+                listing.skipped.push(format!(
+                    "key {thumbprint} was skipped: the response has no valid signature by it with the tag {TAG}"
+                ));
             }
         }
         Ok(listing)

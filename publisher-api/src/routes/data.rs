@@ -212,6 +212,7 @@ async fn receipts(app: &PublisherState, principal: &Principal) -> Result<Receipt
     params(
         ("format" = Option<String>, Query, description = "ndjson (if it isn't given), csv or tar", pattern = "^(ndjson|csv|tar)$"),
         ("collection" = Option<String>, Query, description = "Only this one; csv needs it"),
+        ("bom" = Option<bool>, Query, description = "Whether csv begins with a byte order mark, by which Excel recognises UTF-8"),
         ("cursor" = Option<String>, Query, description = "Where to go on", max_length = 8192),
     ),
     responses(
@@ -225,16 +226,17 @@ async fn export_all(
     uri: Uri,
 ) -> Result<Response, Failure> {
     key_domains::allow_account(&principal, "this shows data of")?;
-    let params = Params::parse(&uri, &["format", "collection", "cursor"])?;
+    let params = Params::parse(&uri, &["format", "collection", "bom", "cursor"])?;
+    let bom = params.flag("bom")?;
     let forms = [
         ("ndjson", ExportFormat::Ndjson),
-        ("csv", ExportFormat::Csv),
+        ("csv", ExportFormat::Csv { bom }),
         ("tar", ExportFormat::Tar),
     ];
     let form = params.choice("format", &forms)?.unwrap_or(ExportFormat::Ndjson);
     let numbered: Vec<(&str, usize)> = export::names().into_iter().zip(0..).collect();
     let only = params.choice("collection", &numbered)?;
-    if form == ExportFormat::Csv && only.is_none() {
+    if matches!(form, ExportFormat::Csv { .. }) && only.is_none() {
         let detail = format!("csv is one table: name one of {}", export::names().join(", "));
         return Err(InvalidQuery::new("collection", detail).into());
     }

@@ -12,7 +12,6 @@ use axum::extract::{Path, Request, State};
 use axum::{Extension, Json};
 use http::StatusCode;
 use http_signatures::DirectoryKey;
-use jsonwebtoken::jwk::Jwk;
 use service::problem::{Kind, Problem};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -135,9 +134,9 @@ async fn add_key(
     let (head, body) = request.into_parts();
     json::media(&head.headers, "application/json")?;
     let body = json::read(body, json::BYTES_MAX).await?;
-    let key = json::parse::<NewOperatorKeyBody>(&body)?.key()?;
     let accounts = &app.deps.accounts;
     let now_s = accounts.now_ms().div_euclid(1_000);
+    let key = json::parse::<NewOperatorKeyBody>(&body)?.key(now_s)?;
     possession::check(&head, &body, &app.public_url, &key, now_s).map_err(|why| {
         let components = possession::COMPONENTS.map(|name| format!("\"{name}\"")).join(" ");
         let detail = format!("sign the request with the key over ({components}): {why}");
@@ -308,14 +307,10 @@ fn client(text: &str) -> Result<Uuid, Failure> {
 }
 
 impl NewOperatorKeyBody {
-    fn key(self) -> Result<DirectoryKey, Failure> {
+    fn key(self, now_s: i64) -> Result<DirectoryKey, Failure> {
         match (self.public_key, self.jwk) {
             (Some(pem), None) => DirectoryKey::from_pem(&pem).map_err(|error| faulty("/publicKey", error)),
-            (None, Some(jwk)) => {
-                let jwk = serde_json::from_value::<Jwk>(jwk).map_err(|_| "it isn't a JWK (RFC 7517)".to_owned());
-                let key = jwk.and_then(|jwk| DirectoryKey::from_jwk(&jwk));
-                key.map_err(|error| faulty("/jwk", error))
-            }
+            (None, Some(jwk)) => DirectoryKey::from_jwk(&jwk, now_s).map_err(|error| faulty("/jwk", error.to_string())),
             _ => Err(faulty("", "give either publicKey or jwk".to_owned())),
         }
     }

@@ -153,8 +153,7 @@ async fn check(
     let domains = query_domains(&params)?.ok_or_else(|| InvalidQuery::new("domain", "name the domain to check"))?;
     allowed(&principal, &domains)?;
     let accounts = &app.deps.accounts;
-    let account_id = principal.account_id.as_str();
-    let known = domains.iter().map(|domain| Known::read(accounts, account_id, domain));
+    let known = domains.iter().map(|domain| Known::read(accounts, &principal, domain));
     let known = try_join_all(known).await?;
     // A check changes what is stored, and sends requests: HEAD is safe (RFC 9110, 9.2.1), and so is
     // a key that may only read.
@@ -203,12 +202,18 @@ async fn status(
     domains.retain(|known| principal.may_act_on(&known.domain));
     if let Some(wanted) = wanted {
         domains.retain(|known| wanted.iter().any(|domain| domain.as_str() == known.domain));
-        if let Some(missing) = wanted
-            .iter()
-            .find(|domain| !domains.iter().any(|known| known.domain == domain.as_str()))
-        {
-            return Err(unknown(missing));
+        for domain in &wanted {
+            if domains.iter().any(|known| known.domain == domain.as_str()) {
+                continue;
+            }
+            let parent = inherited(accounts, &principal, domain).await?;
+            let parent = parent.ok_or_else(|| unknown(domain))?;
+            domains.push(DomainStatus::inherited(domain, parent, accounts.now_ms()));
         }
+        domains.sort_unstable_by(|one, other| one.domain.cmp(&other.domain));
+    }
+    for known in &mut domains {
+        known.inherited_from = principal.inherits(&known.domain).map(str::to_owned);
     }
     Ok(Json(StatusAnswer {
         domains,
@@ -306,6 +311,8 @@ struct Known<'a> {
     domain: &'a Domain,
     challenges: Vec<Challenge>,
     verification: Option<Verification>,
+    /// The verification of a parent that includes the domain.
+    inherited: Option<Verification>,
     /// The published proof, if finding it changes something: of a domain that is suspended, about
     /// to be, or claimed by another account.
     proof: Option<Proof>,
@@ -314,7 +321,8 @@ struct Known<'a> {
 }
 
 impl<'a> Known<'a> {
-    async fn read(accounts: &Accounts, account_id: &str, domain: &'a Domain) -> Result<Self, Failure> {
+    async fn read(accounts: &Accounts, principal: &Principal, domain: &'a Domain) -> Result<Self, Failure> {
+        let account_id = principal.account_id.as_str();
         let verification = accounts.verification(account_id, domain).await?;
         let now_ms = accounts.now_ms();
         let is_in_doubt = verification.as_ref().is_some_and(|known| {
@@ -330,6 +338,7 @@ impl<'a> Known<'a> {
             challenges: accounts.open_challenges(account_id, Some(domain)).await?,
             proof: proof.filter(|proof| proof.account_id == account_id),
             claim_until_ms: accounts.claim_until(account_id, domain).await?,
+            inherited: inherited(accounts, principal, domain).await?,
             verification,
         })
     }
@@ -353,6 +362,9 @@ impl<'a> Known<'a> {
         if let Some(verification) = holding {
             return Some(DomainCheck::verified(verification));
         }
+        if let Some(parent) = &self.inherited {
+            return Some(DomainCheck::inherited(self.domain, parent));
+        }
         if let Some(until_ms) = self.claim_until_ms {
             return Some(DomainCheck::claimed(self.domain, until_ms));
         }
@@ -370,6 +382,21 @@ impl<'a> Known<'a> {
         self.state(now_ms)
             .unwrap_or_else(|| DomainCheck::unproven(self.domain, Unproven::NotChecked))
     }
+}
+
+/// The verification through which the account speaks for a subdomain.
+async fn inherited(
+    accounts: &Accounts,
+    principal: &Principal,
+    domain: &Domain,
+) -> Result<Option<Verification>, Failure> {
+    let Some(parent) = principal
+        .inherits(domain.as_str())
+        .and_then(|parent| parent.parse().ok())
+    else {
+        return Ok(None);
+    };
+    Ok(accounts.verification(&principal.account_id, &parent).await?)
 }
 
 async fn check_one(app: &PublisherState, principal: &Principal, known: Known<'_>) -> Result<DomainCheck, Failure> {

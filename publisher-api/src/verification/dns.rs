@@ -6,12 +6,15 @@ use outbound::OutboundClient;
 use super::{FOUND_MAX, Look, ProofOutcome, Record, shown};
 
 const LABEL: &str = "_service-verification";
+/// Time to live of the record.
+const TTL_S: u32 = 3_600;
 
 pub(super) fn record(domain: &str, token: &str) -> Record {
     Record {
         name: format!("{LABEL}.{domain}"),
         r#type: "TXT".to_owned(),
         value: token.to_owned(),
+        ttl: Some(TTL_S),
     }
 }
 
@@ -21,7 +24,7 @@ pub(super) async fn look(client: &OutboundClient, domain: &str) -> Look {
         Ok(texts) => read(&texts),
         Err(error) => {
             let missing = format!(
-                "add a TXT record named {name}, with a TTL of 3600; the DNS may take 5 to 10 minutes to show it"
+                "add a TXT record named {name}, with a TTL of {TTL_S}; the DNS may take 5 to 10 minutes to show it"
             );
             Look::failed(&error, &missing)
         }

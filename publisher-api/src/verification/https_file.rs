@@ -21,6 +21,7 @@ pub(super) fn record(domain: &str, token: &str, now_ms: i64) -> Record {
         name: url(domain),
         r#type: "file".to_owned(),
         value: format!("{token}\ndomain={domain}\ntimestamp={}\n", web::rfc3339_ms(now_ms)),
+        ttl: None,
     }
 }
 

@@ -37,6 +37,7 @@ pub(super) fn record(domain: &str, token: &str) -> Record {
         name: url(domain),
         r#type: "meta".to_owned(),
         value: format!(r#"<meta name="{NAME}" content="{bare}">"#),
+        ttl: None,
     }
 }
 

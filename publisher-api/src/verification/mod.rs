@@ -78,6 +78,9 @@ pub(crate) struct Record {
     pub(crate) r#type: String,
     /// The record's text, the file's lines, or the tag.
     pub(crate) value: String,
+    /// Time to live of a TXT record, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) ttl: Option<u32>,
 }
 
 impl Looker {

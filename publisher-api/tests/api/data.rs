@@ -177,6 +177,7 @@ async fn an_export_is_gone_on_with_from_any_of_its_places() {
         "cursor=x",
         "format=csv",
         "limit=1",
+        "bom=1",
         "collection=keys&collection=keys",
     ] {
         stack
@@ -209,6 +210,12 @@ async fn a_table_is_safe_to_open() {
         "0e000000-0000-4000-8000-000000000000,example.com,https://example.com/0,\"'=1+1, an article\",\"Ada; Grace\","
     ));
     assert_eq!((lines.len(), lines[3]), (4, ""));
+    let marked = stack
+        .server
+        .get(&format!("{EXPORT}?format=csv&collection=entries&bom=true"), &key)
+        .await
+        .text();
+    assert_eq!(marked, format!("\u{feff}{entries}"));
     let receipts = stack
         .server
         .get(&format!("{EXPORT}?format=csv&collection=receipts"), &key)

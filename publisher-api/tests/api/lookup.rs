@@ -67,6 +67,19 @@ async fn a_url_has_one_entry_id_before_and_after_it_is_listed() {
         assert!(!answer.text().contains("Ada"), "authors aren't public");
     }
 
+    // Whatever a URL looks like: it is found as it was listed, and nothing else is.
+    let odd = "https://example.com/./x/../%2e%2E/y\\z";
+    create(&stack, &key, &json!({"url": odd, "title": "Odd"})).await;
+    let found = look_up(&stack, odd).await.expect(200);
+    assert_eq!(
+        (&found["listed"], &found["url"]),
+        (&json!(true), &json!("https://example.com/./x/../%2e%2E/y%5Cz"))
+    );
+    assert_eq!(
+        look_up(&stack, "https://example.com/y%5Cz").await.expect(200)["listed"],
+        false
+    );
+
     // A publisher may also choose the ID, the derived one of another URL included.
     let id = "0e000000-0000-4000-8000-000000000001";
     create(

@@ -164,6 +164,11 @@ async fn possession_must_be_proven() {
 async fn keys_that_cant_be_used_are_refused() {
     let (stack, key, id) = start().await;
     let signer = Signer::new(1);
+    let with = |name: &str, value: Value| {
+        let mut jwk = signer.jwk();
+        jwk[name] = value;
+        json!({"jwk": jwk})
+    };
     let published = json!({"kty": "OKP", "crv": "Ed25519", "x": "JrQLj5P_89iXES9-vFgrIy29clF9CC_oPPsw3c5D0bs"});
     for (body, why) in [
         (json!({}), "either publicKey or jwk"),
@@ -178,6 +183,9 @@ async fn keys_that_cant_be_used_are_refused() {
         ),
         (json!({"jwk": published}), "test key"),
         (json!({"jwk": 7}), "isn't a JWK"),
+        (with("use", json!("enc")), "its `use` is \"enc\""),
+        (with("exp", json!(1)), "expired at 1"),
+        (with("d", json!("AA")), "private part `d`"),
         (json!({"other": 7}), "remove this member"),
     ] {
         let refused = register(&stack, &key, &id, &signer, &body)

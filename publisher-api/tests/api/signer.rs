@@ -19,7 +19,7 @@ impl Signer {
         seed[..8].copy_from_slice(&number.to_le_bytes());
         let pair = Ed25519KeyPair::from_seed_unchecked(&seed).unwrap();
         let set = json!({"keys": [jwk(&pair)]}).to_string();
-        let key = parse_directory(set.as_bytes(), 1).unwrap().remove(0);
+        let key = parse_directory(set.as_bytes(), 1, 0).unwrap().remove(0).unwrap();
         Self { pair, key }
     }
 

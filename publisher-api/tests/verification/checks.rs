@@ -39,7 +39,7 @@ async fn each_method_verifies_for_a_year() {
     let dns = generate(&stack, &key, "Shop.test", "dns").await;
     let token = text(&dns["token"]);
     assert_eq!(token.len(), "service-verification=".len() + 64);
-    let record = json!({"name": "_service-verification.shop.test", "type": "TXT", "value": token});
+    let record = json!({"name": "_service-verification.shop.test", "type": "TXT", "value": token, "ttl": 3600});
     assert_eq!(
         dns,
         json!({"token": token, "method": "dns", "record": record}),
@@ -330,6 +330,28 @@ async fn a_renewal_rotates_the_token_and_goes_a_year_on() {
             .unwrap()
             .covers("a.shop.test")
     );
+    let below = stack.server.get(&check("a.shop.test"), &key).await.expect(200);
+    assert_eq!(
+        (&below["verified"], &below["domain"], &below["inheritedFrom"]),
+        (&json!(true), &json!("a.shop.test"), &json!("shop.test"))
+    );
+    assert_eq!(below["expiresAt"], verified["expiresAt"]);
+    let both = format!("{STATUS}?domain=a.shop.test,shop.test");
+    let both = stack.server.get(&both, &key).await.expect(200);
+    let states = [0, 1].map(|index| {
+        let known = &both["domains"][index];
+        (&known["domain"], &known["status"], &known["inheritedFrom"])
+    });
+    let (holds, parent) = (json!("verified"), json!("shop.test"));
+    assert_eq!(
+        states,
+        [
+            (&json!("a.shop.test"), &holds, &parent),
+            (&parent, &holds, &Value::Null)
+        ]
+    );
+    let unknown = format!("{STATUS}?domain=a.other.test");
+    stack.server.get(&unknown, &key).await.refused(404, "not_found");
     stack.pass_ms(300 * DAY_MS);
     let renewal = stack
         .server

@@ -345,7 +345,37 @@ async fn another_operators_key_published_ones_and_other_kinds_are_skipped() {
         .answer("other.test", PATH, lab.directory_of(&[], &[], "other.test"));
     fetch(&lab.stack, &other_key, &other_id).await;
     let fetched = lab.fetch().await;
-    assert_eq!((open(&fetched).len(), failure(&fetched)), (2, ""));
+    assert_eq!(open(&fetched).len(), 2);
+    // Faulty keys are named, other kinds aren't.
+    let fault = failure(&fetched);
+    assert!(
+        fault.starts_with("key 3 of the set was skipped: it is a test key") && !fault.contains(';'),
+        "{fault}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_ends_when_its_jwk_forbids_its_use() {
+    let lab = Lab::start().await;
+    let [stays, ends] = [1, 2].map(Signer::new);
+    let serve = |ending: Value| lab.serve(lab.directory_of(&[stays.jwk(), ending], &[&stays, &ends], "lab.test"));
+    let with = |name: &str, value: Value| {
+        let mut jwk = ends.jwk();
+        jwk[name] = value;
+        jwk
+    };
+    for (name, value, cause) in [
+        ("exp", json!(1), "expired at 1"),
+        ("use", json!("enc"), "`use` is \"enc\""),
+        ("d", json!("AA"), "private part `d`"),
+    ] {
+        serve(ends.jwk());
+        assert_eq!(open(&lab.fetch().await).len(), 2);
+        serve(with(name, value));
+        let fetched = lab.fetch().await;
+        assert_eq!(open(&fetched), [stays.thumbprint()]);
+        assert!(failure(&fetched).contains(cause), "{}", failure(&fetched));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -148,6 +148,16 @@ def test_url_without_a_canonical_form_is_refused(vector: dict[str, str]) -> None
         canonical_url(vector["url"])
 
 
+@named("publishers")
+def test_publisher_is_judged_as_the_gateway_judges(vector: dict[str, str]) -> None:
+    use = Use(vector["url"], "research", "a", content="b", publisher=vector["publisher"])
+    if "code" in vector:
+        with pytest.raises(UseError):
+            use.members()
+    else:
+        assert use.members()["content"]["publisher"] == vector["canonicalPublisher"]
+
+
 def test_use_takes_the_entry_id_of_its_url() -> None:
     members = Use("https://News.example/2026/11/lead#a", "research", "a", content="b").members()
     assert members["content"]["entryId"] == entry_id_of("https://news.example/2026/11/lead")

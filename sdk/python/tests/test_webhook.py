@@ -11,7 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
 from test_use import receipt_of
 
-from receipts_client import Webhook, WebhookError, canonicalize
+from receipts_client import UseError, Webhook, WebhookError, canonicalize
 from receipts_client.batch import signed_batch
 from receipts_client.signers import verify
 from receipts_client.testing import new_signer
@@ -79,6 +79,15 @@ def test_other_publisher_and_other_key_are_refused() -> None:
     fingerprint = hashlib.sha256(der).hexdigest()
     assert Webhook(fingerprints=[fingerprint]).verify(RECEIPT)
     assert code_of(Webhook(fingerprints=["00"]), RECEIPT) == "client_key_unknown"
+
+
+def test_publishers_are_compared_in_canonical_form() -> None:
+    receipt = receipt_of(SIGNER, url="https://www.BÜCHER.example./a", publisher="bücher.example")
+    for publisher in ["bücher.example", "XN--bcher-kva.example."]:
+        assert Webhook(publisher).verify(receipt)["receiptId"]
+    assert code_of(Webhook("www.bücher.example"), receipt) == "malformed"
+    with pytest.raises(UseError):
+        Webhook("localhost")
 
 
 def test_batch_is_judged_with_its_own_signature() -> None:

@@ -20,7 +20,7 @@ import { checkSigner } from "./signers.js";
 import type { Fetch } from "./transport.js";
 import { Transport } from "./transport.js";
 import type { Use } from "./use.js";
-import { membersOf, textOf, unknownNameOf, uuidOf } from "./use.js";
+import { filledText, membersOf, textOf, unknownNameOf, uuidOf } from "./use.js";
 import { within } from "./within.js";
 
 const CLOSE_WAIT_MS = 5_000;
@@ -250,9 +250,9 @@ function clientMembers(options: ClientOptions): string {
   try {
     return canonicalText({
       id: uuidOf("clientId", clientId),
-      name: textOf("name", name),
-      version: textOf("version", version),
-      organization: textOf("organization", organization),
+      name: filledText("name", name),
+      version: filledText("version", version),
+      organization: filledText("organization", organization),
       publicKey: textOf("publicKey", signer.publicKey),
     });
   } catch (error) {

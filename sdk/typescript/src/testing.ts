@@ -4,7 +4,7 @@ import { backend } from "#crypto";
 
 import { toBase64 } from "./base64.js";
 import { canonicalize } from "./canonical.js";
-import { canonicalUrl, entryIdOf } from "./canonical-url.js";
+import { canonicalUrl, entryIdOf, hostOf } from "./canonical-url.js";
 import type { SigningKey } from "./crypto/backend.js";
 import { hex } from "./hex.js";
 import { publicKeyOf } from "./key.js";
@@ -99,7 +99,7 @@ export class FakeGateway {
   async #entriesOf(body: Uint8Array) {
     const { urls } = JSON.parse(utf8Text.decode(body)) as { urls: string[] };
     const entries = urls.map(async (url) => {
-      const publisher = this.publishers[new URL(url).hostname] ?? null;
+      const publisher = this.publishers[hostOf(url)] ?? null;
       return { url: canonicalUrl(url), entryId: await entryIdOf(url), publisher, listed: false };
     });
     return Response.json({ entries: await Promise.all(entries), errors: [] });

@@ -1,6 +1,6 @@
 import { backend } from "#crypto";
 
-import { entryIdOf } from "./canonical-url.js";
+import { canonicalHost, entryIdOf, hostOf } from "./canonical-url.js";
 import { UseError } from "./errors.js";
 import { hex } from "./hex.js";
 import type { Purpose, Receipt } from "./receipt.js";
@@ -27,7 +27,7 @@ interface UseDetails {
   readonly purpose: Purpose;
   /** The use case in a few words. */
   readonly context: string;
-  /** Domain of the publisher; the URL's host unless given. */
+  /** Domain of the publisher; the URL's host, in ASCII form, unless given. */
   readonly publisher?: string | undefined;
   /** The publisher's entry; the UUIDv5 of the URL's canonical form unless given. */
   readonly entryId?: string | undefined;
@@ -66,7 +66,7 @@ const MEMBERS: Record<keyof Use, true> = {
   studyId: true,
   researcherId: true,
 };
-const LABEL = /^[0-9a-z](?:[-0-9a-z]{0,61}[0-9a-z])?$/i;
+const LABEL = /^[0-9a-z](?:[-0-9a-z]*[0-9a-z])?$/;
 const HASH = /^sha256:[0-9a-fA-F]{64}$/;
 const TEXT_BYTES_MAX = 4_096;
 const URL_BYTES_MAX = 2_048;
@@ -76,18 +76,18 @@ const utf8 = new TextEncoder();
 export async function membersOf(use: Use): Promise<UseMembers> {
   const unknown = unknownNameOf(use, MEMBERS);
   if (unknown) throw new UseError(`a use has no member ${unknown}`);
-  const host = hostOf(use.url);
+  const url = textOf("url", use.url, URL_BYTES_MAX);
+  const host = hostOf(url);
   if (!PURPOSES.includes(use.purpose)) {
     throw new UseError(`purpose is ${quoted(use.purpose)}: write one of ${PURPOSES.join(", ")}`);
   }
   const usage: Record<string, string> = {
     purpose: use.purpose,
-    context: textOf("context", use.context),
+    context: filledText("context", use.context),
   };
   for (const name of EXTRAS) {
     if (use[name] !== undefined) usage[name] = textOf(name, use[name]);
   }
-  const url = textOf("url", use.url, URL_BYTES_MAX);
   const receiptId = use.receiptId === undefined ? newId() : uuidOf("receiptId", use.receiptId);
   const timestamp = timestampOf(use.timestamp);
   const content = {
@@ -116,6 +116,13 @@ export function textOf(name: string, value: unknown, bytesMax = TEXT_BYTES_MAX):
   return value;
 }
 
+/** Return a text that isn't empty. Throws `UseError`. */
+export function filledText(name: string, value: unknown): string {
+  const text = textOf(name, value);
+  if (!text.trim()) throw new UseError(`${name} is empty: write at least a word`);
+  return text;
+}
+
 /** Return a UUID. Throws `UseError` if the value isn't one. */
 export function uuidOf(name: string, value: unknown): string {
   if (!isUuid(value))
@@ -123,36 +130,16 @@ export function uuidOf(name: string, value: unknown): string {
   return value.toLowerCase();
 }
 
-function hostOf(url: unknown): string {
-  const advice = "write an http or https URL with a host";
-  // The URL parser removes line breaks and outer spaces; the signed text would still have them.
-  if (typeof url !== "string" || !/^[!-\uffff]+$/.test(url) || !URL.canParse(url)) {
-    throw new UseError(`url is ${quoted(url)}: ${advice}`);
-  }
-  const { protocol, hostname, username, password } = new URL(url);
-  if (!/^https?:\/\/[^/\\?#]/i.test(url) || !/^https?:$/.test(protocol) || !hostname) {
-    throw new UseError(`url is ${quoted(url)}: ${advice}`);
-  }
-  if (username || password) throw new UseError("url has a user name: leave it out");
-  if (!/^https?:\/\/[!-~]*?(?:[/?#\\]|$)/i.test(url)) {
-    throw new UseError(`url is ${quoted(url)}: write the host in its ASCII form (xn--...)`);
-  }
-  if (hostname.endsWith(".")) {
-    throw new UseError(`url is ${quoted(url)}: leave out the dot at the end of the host`);
-  }
-  return hostname;
-}
-
 function publisherOf(publisher: unknown, host: string): string {
-  const name = textOf("publisher", publisher === undefined ? host : publisher);
-  if (name.length > 253 || !name.split(".").every((label) => LABEL.test(label))) {
+  const name = canonicalHost(textOf("publisher", publisher === undefined ? host : publisher));
+  if (!name?.split(".").every((label) => LABEL.test(label))) {
     if (publisher === undefined) {
       const advice = "give the publisher, a parent domain of it whose labels have letters, digits";
       throw new UseError(`url is on ${quoted(host)}: ${advice} and hyphens only`);
     }
-    throw new UseError(`publisher is ${quoted(name)}: write a host name, like news.example`);
+    throw new UseError(`publisher is ${quoted(publisher)}: write a domain name, like news.example`);
   }
-  if (!`.${host}`.endsWith(`.${name.toLowerCase()}`)) {
+  if (!`.${host}`.endsWith(`.${name}`)) {
     throw new UseError(`url is on ${host}, which isn't ${quoted(name)} or a subdomain of it`);
   }
   return name;

@@ -4,7 +4,8 @@ import { backend } from "#crypto";
 
 import { fromBase64 } from "./base64.js";
 import { canonicalize, parse } from "./canonical.js";
-import { CanonicalError, KeyError, ReceiptsError } from "./errors.js";
+import { canonicalHost, hostOf } from "./canonical-url.js";
+import { CanonicalError, KeyError, ReceiptsError, UseError } from "./errors.js";
 import { hex } from "./hex.js";
 import type { PublicKey } from "./key.js";
 import { publicKeyOf } from "./key.js";
@@ -40,7 +41,10 @@ export class Webhook {
   readonly #fingerprints: ReadonlySet<string> | undefined;
 
   constructor({ publisher, fingerprints }: WebhookOptions = {}) {
-    this.#publisher = publisher;
+    this.#publisher = publisher === undefined ? undefined : canonicalHost(publisher);
+    if (publisher !== undefined && this.#publisher === undefined) {
+      throw new UseError(`publisher is ${publisher}: write a domain name, like news.example`);
+    }
     this.#fingerprints =
       fingerprints && new Set([...fingerprints].map((text) => text.toLowerCase()));
   }
@@ -74,24 +78,27 @@ export class Webhook {
   async #verified(value: object): Promise<Receipt> {
     const receipt = value as Receipt;
     let key: PublicKey;
-    let isWithin: boolean;
+    let host: string;
+    let publisher: string | undefined;
     try {
-      const { publisher, url } = receipt.content;
-      isWithin = `.${new URL(url).hostname}`.endsWith(`.${publisher.toLowerCase()}`);
+      host = hostOf(receipt.content.url);
+      publisher = canonicalHost(receipt.content.publisher);
       key = keyOf(receipt.client.publicKey);
     } catch (error) {
-      // A member is absent, or of another type.
-      if (!(error instanceof TypeError)) throw error;
+      // A member is absent, of another type, or no URL.
+      if (!(error instanceof TypeError || error instanceof UseError)) throw error;
       throw new WebhookError("malformed", `isn't a receipt: ${error.message}`, { cause: error });
     }
     await checkSignature(receipt, key, "bad_signature");
-    const { publisher } = receipt.content;
-    if (!isWithin) throw new WebhookError("malformed", `content.url isn't on ${publisher}`);
+    if (publisher === undefined || !`.${host}`.endsWith(`.${publisher}`)) {
+      const detail = `content.url isn't on ${receipt.content.publisher}`;
+      throw new WebhookError("malformed", detail);
+    }
     const fingerprint = hex(await backend.sha256(key.der));
     if (this.#fingerprints && !this.#fingerprints.has(fingerprint)) {
       throw new WebhookError("client_key_unknown", `the key ${fingerprint} isn't accepted`);
     }
-    if (this.#publisher && publisher.toLowerCase() !== this.#publisher.toLowerCase()) {
+    if (this.#publisher && publisher !== this.#publisher) {
       throw new WebhookError("malformed", `the receipt is for ${publisher}`);
     }
     return receipt;

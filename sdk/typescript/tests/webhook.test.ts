@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
 import type { Receipt } from "receipts-client";
-import { canonicalize, Webhook, WebhookError } from "receipts-client";
+import { canonicalize, UseError, Webhook, WebhookError } from "receipts-client";
 
 import { clientOf, USE } from "./fixtures.js";
 import { KEY_NAMES, vectors } from "./vectors.js";
@@ -48,6 +48,19 @@ test("what a client signs is a good receipt", async () => {
   await client.close();
   const webhook = new Webhook({ publisher: "news.example" });
   assert.deepEqual(await webhook.verify(body(gateway.receipts[0])), gateway.receipts[0]);
+});
+
+test("publishers are compared in canonical form", async () => {
+  const { client, gateway } = clientOf();
+  const url = "https://www.BÜCHER.example./a";
+  await client.record({ ...USE, url, publisher: "bücher.example" });
+  await client.close();
+  for (const publisher of ["bücher.example", "XN--bcher-kva.example."]) {
+    await new Webhook({ publisher }).verify(body(gateway.receipts[0]));
+  }
+  const other = new Webhook({ publisher: "www.bücher.example" });
+  await assert.rejects(other.verify(body(gateway.receipts[0])), codeIs("malformed"));
+  assert.throws(() => new Webhook({ publisher: "localhost" }), UseError);
 });
 
 test("a body may be a text, bytes or a buffer", async () => {

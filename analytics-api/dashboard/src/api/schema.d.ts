@@ -1394,6 +1394,8 @@ export interface operations {
                 domain?: string;
                 /** @description How long a list is; 10 if it isn't given */
                 limit?: number;
+                /** @description Whether CSV begins with a byte order mark, by which Excel recognises UTF-8; false if it isn't given */
+                bom?: boolean;
             };
             header?: {
                 /** @description ETags of answers that you have; 304 if one of them is the present one's */
@@ -1604,6 +1606,8 @@ export interface operations {
                 domain?: string;
                 /** @description How long a list is; 10 if it isn't given */
                 limit?: number;
+                /** @description Whether CSV begins with a byte order mark, by which Excel recognises UTF-8; false if it isn't given */
+                bom?: boolean;
             };
             header?: {
                 /** @description ETags of answers that you have; 304 if one of them is the present one's */
@@ -1838,6 +1842,8 @@ export interface operations {
                 domain?: string;
                 /** @description How long a list is; 10 if it isn't given */
                 limit?: number;
+                /** @description Whether CSV begins with a byte order mark, by which Excel recognises UTF-8; false if it isn't given */
+                bom?: boolean;
             };
             header?: {
                 /** @description ETags of answers that you have; 304 if one of them is the present one's */
@@ -2048,6 +2054,8 @@ export interface operations {
                 domain?: string;
                 /** @description How long a list is; 10 if it isn't given */
                 limit?: number;
+                /** @description Whether CSV begins with a byte order mark, by which Excel recognises UTF-8; false if it isn't given */
+                bom?: boolean;
             };
             header?: {
                 /** @description ETags of answers that you have; 304 if one of them is the present one's */
@@ -2284,6 +2292,8 @@ export interface operations {
                 limit?: number;
                 /** @description Adds `previous`, the same of the period before. That is as many months where `from` and `to` are the starts of months in `tz`, as many days where they are the starts of days, and the same duration otherwise; it ends at `from` */
                 compare?: "previous";
+                /** @description Whether CSV begins with a byte order mark, by which Excel recognises UTF-8; false if it isn't given */
+                bom?: boolean;
             };
             header?: {
                 /** @description ETags of answers that you have; 304 if one of them is the present one's */
@@ -2651,6 +2661,8 @@ export interface operations {
                 domain?: string;
                 /** @description How long a list is; 10 if it isn't given */
                 limit?: number;
+                /** @description Whether CSV begins with a byte order mark, by which Excel recognises UTF-8; false if it isn't given */
+                bom?: boolean;
             };
             header?: {
                 /** @description ETags of answers that you have; 304 if one of them is the present one's */
@@ -2861,6 +2873,8 @@ export interface operations {
                 beforeVerification?: "exclude" | "include" | "only";
                 /** @description Only this domain of the account's, without its subdomains. All that the account speaks for if it isn't given */
                 domain?: string;
+                /** @description Whether CSV begins with a byte order mark, by which Excel recognises UTF-8; false if it isn't given */
+                bom?: boolean;
             };
             header?: {
                 /** @description ETags of answers that you have; 304 if one of them is the present one's */
@@ -3075,6 +3089,8 @@ export interface operations {
                 limit?: number;
                 /** @description Where to go on: what came with the page or row before */
                 cursor?: string;
+                /** @description Whether CSV begins with a byte order mark, by which Excel recognises UTF-8; false if it isn't given */
+                bom?: boolean;
             };
             header?: {
                 /** @description ETags of answers that you have; 304 if one of them is the present one's */
@@ -3277,6 +3293,8 @@ export interface operations {
                 limit?: number;
                 /** @description Where to go on: what came with the page or row before */
                 cursor?: string;
+                /** @description Whether CSV begins with a byte order mark, by which Excel recognises UTF-8; false if it isn't given */
+                bom?: boolean;
             };
             header?: {
                 /** @description ETags of answers that you have; 304 if one of them is the present one's */
@@ -3497,6 +3515,8 @@ export interface operations {
                 limit?: number;
                 /** @description Adds `previous`, the same of the period before. That is as many months where `from` and `to` are the starts of months in `tz`, as many days where they are the starts of days, and the same duration otherwise; it ends at `from` */
                 compare?: "previous";
+                /** @description Whether CSV begins with a byte order mark, by which Excel recognises UTF-8; false if it isn't given */
+                bom?: boolean;
             };
             header?: {
                 /** @description ETags of answers that you have; 304 if one of them is the present one's */

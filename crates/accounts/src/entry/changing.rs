@@ -188,9 +188,9 @@ pub(crate) async fn erase_entries_of(
 fn apply(entry: &mut Entry, right: Rectification) -> Vec<&'static str> {
     let mut changed = Vec::new();
     if let Some(url) = right.url
-        && entry.url != url.text
+        && entry.url != url.as_str()
     {
-        (entry.domain, entry.url) = (url.host().to_owned(), url.text);
+        (entry.domain, entry.url) = (url.host().to_owned(), url.as_str().to_owned());
         changed.push("url");
     }
     if let Some(EntryTitle(title)) = right.title

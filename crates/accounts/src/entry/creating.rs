@@ -120,7 +120,7 @@ impl Creation<'_> {
         Ok(Entry {
             id: new.id,
             domain: url.host().to_owned(),
-            url: url.text,
+            url: url.as_str().to_owned(),
             title: title.0,
             authors: authors.0,
             created_at_ms: self.at_ms,
@@ -134,7 +134,7 @@ impl Creation<'_> {
 }
 
 fn is_same(entry: &Entry, content: &EntryContent) -> bool {
-    entry.url == content.url.text && entry.title == content.title.0 && entry.authors == content.authors.0
+    entry.url == content.url.as_str() && entry.title == content.title.0 && entry.authors == content.authors.0
 }
 
 /// Number of the account's entries. Whoever else makes or erases some of them waits for this

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use receipt::{CanonicalUrl, canonical_url};
+use receipt::CanonicalUrl;
 use uuid::Uuid;
 
 use crate::coverage::own_and_ancestors;
@@ -121,15 +121,12 @@ impl Accounts {
             }
             let work = async { Ok(query.fetch_all(&self.pool).await?) };
             for row in self.timed("entries_by_url", work).await? {
-                // The URL decides, not its hash.
-                let Ok(url) = canonical_url(row.value("url")?) else {
-                    continue;
-                };
                 let entry = PublicEntry {
                     id: row.parsed("id")?,
                     title: row.value("title")?,
                 };
-                entries.insert(url.as_str().to_owned(), entry);
+                // The URL decides, not its hash.
+                entries.insert(row.value("url")?, entry);
             }
         }
         Ok(entries)

@@ -31,7 +31,7 @@ fn signer(seed: u8) -> Signer {
             pair.public_key().as_ref()
         )
     );
-    let key = crate::parse_directory(key.as_bytes(), 1).unwrap().remove(0);
+    let key = crate::parse_directory(key.as_bytes(), 1, 0).unwrap().remove(0).unwrap();
     Signer { pair, key }
 }
 

@@ -180,12 +180,17 @@ fn values_keep_their_rules() {
             InvalidUuid,
         ),
         ("/client/id", "", InvalidUuid),
-        ("/timestamp", "2025-06-30T12:34:56Z", InvalidTimestamp),
+        ("/timestamp", "2025-06-30T12:34:56", InvalidTimestamp),
+        ("/timestamp", "2025-06-30T12:34:56.1234567890Z", InvalidTimestamp),
         ("/timestamp", "2025-02-29T12:34:56.789Z", InvalidTimestamp),
         ("/timestamp", "2025-06-30T12:34:60.000Z", InvalidTimestamp),
         ("/content/url", "ftp://example.com/", InvalidUrl),
         ("/content/url", "https://example.com/a b", InvalidUrl),
         ("/content/url", "https://user@news.example.com/a", InvalidUrl),
+        ("/content/url", "https://a..news.example.com/a", InvalidUrl),
+        ("/content/url", "https://%6e.news.example.com/a", InvalidUrl),
+        ("/content/url", "https://127.0.0.1/a", InvalidUrl),
+        ("/content/url", "https://[::1]/a", InvalidUrl),
         ("/content/url", "https://example.com/a", UrlOutsidePublisher),
         ("/content/url", "https://fakenews.example.com/a", UrlOutsidePublisher),
         ("/content/contentHash", "sha256:00", InvalidContentHash),
@@ -196,6 +201,12 @@ fn values_keep_their_rules() {
         ),
         ("/content/publisher", "https://example.com", InvalidPublisher),
         ("/content/publisher", "exa_mple.com", InvalidPublisher),
+        ("/content/publisher", "localhost", InvalidPublisher),
+        ("/content/publisher", "127.0.0.1", InvalidPublisher),
+        ("/client/name", "", EmptyText),
+        ("/client/version", "", EmptyText),
+        ("/client/organization", " \u{3000}", EmptyText),
+        ("/usage/context", "", EmptyText),
         ("/usage/purpose", "Training", InvalidPurpose),
         ("/signatureAlgorithm", "ed25519", UnsupportedAlgorithm),
         ("/signatureAlgorithm", "RSA-4096", UnsupportedAlgorithm),
@@ -268,6 +279,23 @@ fn timestamps_are_held_against_the_arrival() {
     assert_eq!(code(NOW_MS + behind + 1), Err(FaultCode::TimestampOutOfRange));
     assert_eq!(code(i64::MIN), Err(FaultCode::TimestampOutOfRange));
     assert_eq!(code(i64::MAX), Err(FaultCode::TimestampOutOfRange));
+}
+
+#[test]
+fn timestamps_have_up_to_nine_digits_and_are_stored_in_milliseconds() {
+    let mut scratch = receipt::Scratch::default();
+    for (text, milli) in [
+        ("2025-06-30T12:34:56Z", 0),
+        ("2025-06-30T14:34:56.7+02:00", 700),
+        ("2025-06-30T12:34:56.789999+00:00", 789),
+        ("2025-06-30T12:34:56.123456789Z", 123),
+    ] {
+        let mut receipt = signed(1, ED25519);
+        set(&mut receipt, "/timestamp", json!(text));
+        let body = bytes(&receipt);
+        let read = parse_receipt(&body, NOW_MS, &Limits::default(), &mut scratch).unwrap();
+        assert_eq!(read.timestamp_ms, NOW_MS / 1_000 * 1_000 + milli, "{text}");
+    }
 }
 
 #[test]
@@ -430,8 +458,11 @@ fn strings_are_limited_exactly() {
     assert_eq!(check("/usage/context", &"a".repeat(4097)), too_long("/usage/context"));
     assert_eq!(check("/usage/modelId", &"ü".repeat(2049)), too_long("/usage/modelId"));
     // Decoded bytes count: each of these is written with two.
-    assert!(check("/usage/context", &"\n".repeat(4096)).is_ok());
-    assert_eq!(check("/usage/context", &"\n".repeat(4097)), too_long("/usage/context"));
+    assert!(check("/usage/context", &format!("{}a", "\n".repeat(4095))).is_ok());
+    assert_eq!(
+        check("/usage/context", &format!("{}a", "\n".repeat(4096))),
+        too_long("/usage/context")
+    );
     assert_eq!(check("/extra/deep", &"x".repeat(4097)), too_long("/extra/deep"));
     let name = "n".repeat(4097);
     let mut receipt = signed(1, ED25519);
@@ -662,7 +693,8 @@ fn codes_are_stable() {
         "invalid_json invalid_utf8 byte_order_mark trailing_data duplicate_member lone_surrogate too_deep \
          number_out_of_range missing_member wrong_type invalid_uuid invalid_timestamp timestamp_out_of_range \
          unsupported_version unsupported_algorithm invalid_base64 invalid_signature_length invalid_public_key \
-         key_algorithm_mismatch invalid_content_hash invalid_url url_outside_publisher invalid_purpose invalid_publisher too_long \
+         key_algorithm_mismatch invalid_content_hash invalid_url url_outside_publisher invalid_purpose invalid_publisher \
+         empty_text too_long \
          receipt_too_large batch_too_large \
          empty_batch_id empty_batch too_many_receipts mixed_keys"
     );

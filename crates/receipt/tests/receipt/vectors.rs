@@ -7,11 +7,14 @@ use base64::engine::general_purpose::STANDARD;
 use p256::ecdsa::signature::Signer as _;
 use p256::pkcs8::DecodePrivateKey as _;
 use receipt::{
-    Arrival, BodyKind, Judge, Judged, Limits, PublicKey, SigningKey, canonical_url, canonicalize, sign_receipt,
+    Algorithm, Arrival, BodyKind, FaultCode, Judge, Judged, Limits, PublicKey, Scratch, SigningKey, canonical_url,
+    canonicalize, parse_receipt, sign_receipt,
 };
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
+
+use crate::fixtures::{NOW_MS, bytes, set, signed};
 
 /// 2026-11-24T09:31:00Z, within a minute after the timestamps of the receipts.
 const RECEIVED_MS: i64 = 1_795_512_660_000;
@@ -327,7 +330,17 @@ fn entry_ids() {
         "https://xn--bcher-kva.example/%E2%82%AC",
         "https://b\u{fc}cher.example/%E2%82%AC",
         "https://B\u{dc}CHER.Example/%E2%82%AC",
+        "https://bu\u{308}cher\u{3002}example\u{3002}/%E2%82%AC",
+        "https://stra\u{df}e.example/",
+        "https://\u{391}\u{3a3}.\u{3b1}\u{3c2}.example/",
+        "https://\u{130}.example/",
+        "https://\u{4f8b}\u{3048}.\u{30c6}\u{30b9}\u{30c8}:443/",
+        "https://\u{2603}.example/",
+        "https://-a_.b-.example/",
+        "https://1.2.3.example/",
         "https://news.example/a/./b/../c//d/",
+        "https://news.example/./a/../%2e%2E/b\\c",
+        "https://news.example/\u{feff}\u{200b}\u{200d}",
         "https://news.example/%7Ereader/~reader",
         "https://news.example/a+b%20c;d=e,f:g@h!i$j(k)*l",
         "https://news.example/a[b]?c[d]=e",
@@ -367,6 +380,39 @@ fn refused_urls() {
         ("an empty label", "https://news..example/a"),
         ("percent-encoding in the host", "https://news%2Eexample/a"),
         ("a backslash in the host", "https://news.example\\a"),
+        (
+            "percent-encoding in an international host",
+            "https://b\u{fc}cher%2Eexample/a",
+        ),
+        ("a letter percent-encoded in the host", "https://%6eews.example/a"),
+        ("a character that stands for a dot", "https://news\u{2024}example.com/a"),
+        ("a joiner between Latin letters", "https://ne\u{200d}ws.example/a"),
+        ("a character that controls direction", "https://news\u{202e}.example/a"),
+        ("two dots at the end of the host", "https://news.example../a"),
+        ("a dot alone", "https://./a"),
+        ("a single label", "http://localhost:8080/a"),
+        ("an IPv4 address", "http://127.0.0.1/a"),
+        ("an IPv4 address in hexadecimal", "http://127.0.0.0x1/a"),
+        (
+            "an IPv4 address in other digits",
+            "http://\u{ff11}\u{ff12}\u{ff17}.0.0.1/a",
+        ),
+        (
+            "a label of 64 characters",
+            &format!("https://{}.example/a", "a".repeat(64)),
+        ),
+        (
+            "a host of 254 characters",
+            &format!("https://{}ab.example/a", "a.".repeat(122)),
+        ),
+        (
+            "a host whose A-labels are too long",
+            &format!("https://{}example/a", "\u{fc}a.".repeat(50)),
+        ),
+        (
+            "a host of 255 characters, most of which UTS 46 drops",
+            &format!("https://\u{fc}{}.example/a", "\u{ad}".repeat(246)),
+        ),
     ]
     .iter()
     .map(|(name, url)| {
@@ -394,4 +440,163 @@ fn private_keys_are_read_or_refused_with_a_command() {
             }
         }
     }
+}
+
+/// Publishers as the gateway reads them beside a URL, whose canonical host decides.
+#[test]
+fn publishers() {
+    use FaultCode::{InvalidPublisher, InvalidUrl, UrlOutsidePublisher};
+    let idn = "xn--bcher-kva.example";
+    let list: Vec<Value> = [
+        ("the host", "https://news.example/a", "news.example", Ok("news.example")),
+        (
+            "a parent of the host",
+            "https://a.b.news.example:8443/",
+            "news.example",
+            Ok("news.example"),
+        ),
+        ("capitals", "https://News.EXAMPLE/a", "NEWS.example", Ok("news.example")),
+        (
+            "a dot at the URL's end",
+            "https://news.example./a",
+            "news.example",
+            Ok("news.example"),
+        ),
+        (
+            "a dot at the publisher's end",
+            "https://news.example/a",
+            "news.example.",
+            Ok("news.example"),
+        ),
+        (
+            "A-labels of an international URL",
+            "https://b\u{fc}cher.example/a",
+            idn,
+            Ok(idn),
+        ),
+        (
+            "an international publisher",
+            "https://xn--bcher-kva.example/a",
+            "b\u{fc}cher.example",
+            Ok(idn),
+        ),
+        (
+            "both international",
+            "https://www.B\u{dc}CHER.example/a",
+            "bu\u{308}cher\u{3002}example",
+            Ok(idn),
+        ),
+        (
+            "a label below it",
+            "https://b\u{fc}cher.news.example/a",
+            "news.example",
+            Ok("news.example"),
+        ),
+        (
+            "a sharp s",
+            "https://stra\u{df}e.example/",
+            "xn--strae-oqa.example",
+            Ok("xn--strae-oqa.example"),
+        ),
+        (
+            "an underscore below it",
+            "https://a_b.news.example/",
+            "news.example",
+            Ok("news.example"),
+        ),
+        (
+            "another domain",
+            "https://other.example/a",
+            "news.example",
+            Err(UrlOutsidePublisher),
+        ),
+        (
+            "the end of a label",
+            "https://fakenews.example/a",
+            "news.example",
+            Err(UrlOutsidePublisher),
+        ),
+        (
+            "a subdomain of the host",
+            "https://news.example/a",
+            "www.news.example",
+            Err(UrlOutsidePublisher),
+        ),
+        (
+            "two letters that aren't one",
+            "https://strasse.example/",
+            "stra\u{df}e.example",
+            Err(UrlOutsidePublisher),
+        ),
+        (
+            "an empty label in the URL",
+            "https://a..news.example/a",
+            "news.example",
+            Err(InvalidUrl),
+        ),
+        (
+            "percent-encoding in the URL",
+            "https://%61.news.example/a",
+            "news.example",
+            Err(InvalidUrl),
+        ),
+        (
+            "a single label",
+            "https://news.example/a",
+            "example",
+            Err(InvalidPublisher),
+        ),
+        ("this machine", "http://localhost/a", "localhost", Err(InvalidPublisher)),
+        ("an address", "http://192.0.2.7/a", "192.0.2.7", Err(InvalidPublisher)),
+        (
+            "an address in hexadecimal",
+            "http://0x7f.1/a",
+            "0x7f.1",
+            Err(InvalidPublisher),
+        ),
+        (
+            "an underscore",
+            "https://a_b.example/a",
+            "a_b.example",
+            Err(InvalidPublisher),
+        ),
+        (
+            "an empty label",
+            "https://news.example/a",
+            "news..example",
+            Err(InvalidPublisher),
+        ),
+        (
+            "percent-encoding",
+            "https://news.example/a",
+            "%6eews.example",
+            Err(InvalidPublisher),
+        ),
+        (
+            "a URL",
+            "https://news.example/a",
+            "https://news.example",
+            Err(InvalidPublisher),
+        ),
+        ("nothing", "https://news.example/a", "", Err(InvalidPublisher)),
+    ]
+    .into_iter()
+    .map(|(name, url, publisher, expected)| {
+        let mut receipt = signed(1, Algorithm::Ed25519);
+        set(&mut receipt, "/content/url", json!(url));
+        set(&mut receipt, "/content/publisher", json!(publisher));
+        let (body, mut scratch) = (bytes(&receipt), Scratch::default());
+        let read = parse_receipt(&body, NOW_MS, &Limits::default(), &mut scratch);
+        let read = read.map(|receipt| receipt.publisher.into_owned());
+        let read = read.map_err(|error| error.faults[0].code);
+        assert_eq!(read.as_deref(), expected.as_deref(), "{name}");
+        let mut vector = json!({"name": name, "url": url, "publisher": publisher});
+        match expected {
+            Ok(canonical) => vector["canonicalPublisher"] = json!(canonical),
+            Err(code) => vector["code"] = json!(code),
+        }
+        vector
+    })
+    .collect();
+    compare("publishers.json", &list);
 }

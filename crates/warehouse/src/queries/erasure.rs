@@ -224,8 +224,7 @@ fn below(below: &Below) -> String {
 
 /// Text as its bytes, for statements that take no parameters.
 pub(super) fn literal(name: &str) -> String {
-    let hex: String = name.bytes().map(|byte| format!("{byte:02x}")).collect();
-    format!("unhex('{hex}')")
+    format!("unhex('{}')", super::hex(name.as_bytes()))
 }
 
 #[cfg(test)]

@@ -130,11 +130,6 @@ pub const FINAL_SETTINGS: &str =
 const REJECTED_SETTINGS: &str = "SETTINGS do_not_merge_across_partitions_select_final = 1,
     optimize_move_to_prewhere_if_final = 1";
 
-/// A hash in hexadecimal, as `unhex` reads it.
-fn hex(hash: &[u8; 32]) -> String {
-    hash.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// The `WHERE` of a publisher's question over `receipts`.
 fn receipts_condition(scope: &QueryScope, filter: &Filter) -> String {
     let mut condition = format!(
@@ -179,7 +174,7 @@ impl Filter {
             (self.purpose.is_some(), "purpose = {purpose:String}"),
             (self.client_id.is_some(), "client_id = {client_id:UUID}"),
             (self.entry_id.is_some(), "entry_id = {entry_id:UUID}"),
-            (self.model_id.is_some(), "model_id = {model_id:String}"),
+            (self.model_id.is_some(), "model_id = unhex({model_id:String})"),
             (
                 self.key_fingerprint.is_some(),
                 "key_fingerprint = toFixedString(unhex({key_fingerprint:String}), 32)",
@@ -216,7 +211,8 @@ impl Filter {
             call = call.with("entry_id", entry_id.to_string());
         }
         if let Some(model_id) = &self.model_id {
-            call = call.with("model_id", model_id.clone());
+            // A receipt's text may have any character, and a parameter no NUL.
+            call = call.with("model_id", hex(model_id.as_bytes()));
         }
         if let Some(operator) = &self.operator {
             call = call.with("operator", operator.clone());
@@ -226,6 +222,11 @@ impl Filter {
         }
         call
     }
+}
+
+/// Bytes as hexadecimal digits, which `unhex` reads.
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A call with the parameters of [`receipts_condition`] bound.

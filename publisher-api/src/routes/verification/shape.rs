@@ -118,6 +118,9 @@ pub(super) struct DomainCheck {
     pub(super) verification_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) include_subdomains: Option<bool>,
+    /// The verified domain of yours that includes this subdomain. The other members are its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) inherited_from: Option<String>,
     /// When another account gets the domain, which has published a proof, unless yours is found
     /// before.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -167,11 +170,21 @@ impl DomainCheck {
             expires_at: Some(rfc3339_ms(verification.expires_at_ms)),
             verification_id: Some(verification.id.clone()),
             include_subdomains: Some(verification.include_subdomains),
+            inherited_from: None,
             contested_until: verification.contested_until_ms.map(rfc3339_ms),
             reason: None,
             pending_until: None,
             detail: None,
             attempts: Vec::new(),
+        }
+    }
+
+    /// A subdomain that a verification includes.
+    pub(super) fn inherited(domain: &Domain, verification: &Verification) -> Self {
+        Self {
+            domain: domain.to_string(),
+            inherited_from: Some(verification.domain.clone()),
+            ..Self::verified(verification)
         }
     }
 
@@ -192,6 +205,7 @@ impl DomainCheck {
             expires_at: None,
             verification_id: None,
             include_subdomains: None,
+            inherited_from: None,
             contested_until: None,
             reason: Some(reason),
             pending_until: None,
@@ -295,6 +309,10 @@ pub(super) struct DomainStatus {
     pub(super) verification_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) include_subdomains: Option<bool>,
+    /// The verified domain of yours that includes this subdomain: its content is yours, whether or
+    /// not it has a verification of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) inherited_from: Option<String>,
     /// Tokens that wait to be found, newest first.
     pub(super) open_tokens: Vec<OpenToken>,
 }
@@ -388,6 +406,7 @@ impl DomainStatus {
             pending_until: None,
             verification_id: Some(verification.id),
             include_subdomains: Some(verification.include_subdomains),
+            inherited_from: None,
             open_tokens: Vec::new(),
         }
     }
@@ -406,7 +425,16 @@ impl DomainStatus {
             pending_until: None,
             verification_id: None,
             include_subdomains: None,
+            inherited_from: None,
             open_tokens: Vec::new(),
+        }
+    }
+
+    /// A subdomain without a state of its own that a verification includes.
+    pub(super) fn inherited(domain: &Domain, verification: Verification, now_ms: i64) -> Self {
+        Self {
+            domain: domain.to_string(),
+            ..Self::known(verification, now_ms)
         }
     }
 }

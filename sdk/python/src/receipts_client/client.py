@@ -23,7 +23,7 @@ from .reports import Reports, Waiter
 from .signers import Signer, check
 from .spool import Spool
 from .transport import Transport
-from .use import Use, text, uuid_text
+from .use import Use, filled, uuid_text
 
 EXIT_WAIT_S = 5.0
 _RECEIPT_BYTES_MAX = 65_536
@@ -90,9 +90,9 @@ class Client:
         self._reports = Reports(*self._callbacks)
         members = {
             "id": uuid_text("client_id", client_id),
-            "name": text("name", name),
-            "version": text("version", version),
-            "organization": text("organization", organization),
+            "name": filled("name", name),
+            "version": filled("version", version),
+            "organization": filled("organization", organization),
             "publicKey": signer.public_key,
         }
         self._client = canonicalize(members)

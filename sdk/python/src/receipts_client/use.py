@@ -10,16 +10,14 @@ import uuid
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
-from .canonical_url import entry_id_of
+from .canonical_url import canonical_host, entry_id_of, host_of
 from .errors import UseError
 
 Purpose = Literal["training", "inference", "research"]
 PURPOSES = ("training", "inference", "research")
 _HASH = re.compile(r"sha256:[0-9a-fA-F]{64}")
-_BLANK = re.compile(r"[\s\x00-\x20\x7f-\xa0]")
-_LABEL = re.compile(r"[0-9A-Za-z](?:[-0-9A-Za-z]{0,61}[0-9A-Za-z])?")
+_LABEL = re.compile(r"[0-9a-z](?:[-0-9a-z]*[0-9a-z])?")
 _TEXT_BYTES_MAX = 4_096
 _URL_BYTES_MAX = 2_048
 _UUID_MAX = (1 << 128) - 1
@@ -42,8 +40,8 @@ class Use:
     words. Give ``content``, the bytes as received after any Content-Encoding was removed, or their
     ``content_hash`` (``sha256:`` and 64 hexadecimal digits).
 
-    ``publisher`` is the host of ``url`` unless given, ``entry_id`` the UUIDv5 of the canonical
-    form of ``url``, ``receipt_id`` a new UUIDv7, and ``timestamp`` now.
+    ``publisher`` is the host of ``url`` in ASCII form unless given, ``entry_id`` the UUIDv5 of the
+    canonical form of ``url``, ``receipt_id`` a new UUIDv7, and ``timestamp`` now.
     """
 
     url: str
@@ -67,15 +65,18 @@ class Use:
 
         Raises ``UseError``.
         """
-        host = _host(self.url)
+        url = text("url", self.url, _URL_BYTES_MAX)
+        host = host_of(url)
         if self.purpose not in PURPOSES:
             raise UseError(f"purpose is {self.purpose!r}: write one of {', '.join(PURPOSES)}")
-        usage: dict[str, str] = {"purpose": self.purpose, "context": text("context", self.context)}
+        usage: dict[str, str] = {
+            "purpose": self.purpose,
+            "context": filled("context", self.context),
+        }
         for name, member in _EXTRAS.items():
             value = getattr(self, name)
             if value is not None:
                 usage[member] = text(name, value)
-        url = text("url", self.url, _URL_BYTES_MAX)
         entry_id = entry_id_of(url) if self.entry_id is None else self.entry_id
         receipt_id = new_id() if self.receipt_id is None else self.receipt_id
         return {
@@ -115,31 +116,13 @@ def new_id() -> str:
     return str(uuid.UUID(int=bits))
 
 
-def _host(url: str) -> str:
-    try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port
-    except (ValueError, AttributeError):
-        parts, host = None, None
-    if parts is None or parts.scheme not in ("http", "https") or not host:
-        raise UseError(f"url is {url!r}: write an http or https URL with a host")
-    if parts.username is not None:
-        raise UseError("url has a user name: leave it out")
-    if _BLANK.search(url):
-        raise UseError(f"url is {url!r}: encode whitespace and control characters")
-    if not host.isascii():
-        raise UseError(f"url is {url!r}: write the host in its ASCII form (xn--...)")
-    return host
-
-
 def _publisher(publisher: str | None, host: str) -> str:
-    name = text("publisher", host if publisher is None else publisher)
-    labels = name.split(".")
-    if len(name) > 253 or not all(_LABEL.fullmatch(label) for label in labels):
+    name = canonical_host(text("publisher", host if publisher is None else publisher))
+    if name is None or not all(_LABEL.fullmatch(label) for label in name.split(".")):
         if publisher is None:
             raise UseError(f"url's host {host!r} can't be a publisher: give publisher, its domain")
-        raise UseError(f"publisher is {name!r}: write a host name, like news.example")
-    if host != name.lower() and not host.endswith("." + name.lower()):
+        raise UseError(f"publisher is {publisher!r}: write a domain name, like news.example")
+    if not f".{host}".endswith(f".{name}"):
         raise UseError(f"url is on {host}, which isn't {name!r} or a subdomain of it")
     return name
 
@@ -154,6 +137,13 @@ def text(name: str, value: str, bytes_max: int = _TEXT_BYTES_MAX) -> str:
         raise UseError(f"{name} has half a surrogate pair: replace it") from None
     if length > bytes_max:
         raise UseError(f"{name} has {length} bytes in UTF-8: at most {bytes_max} are allowed")
+    return value
+
+
+def filled(name: str, value: str) -> str:
+    """Return a text that isn't empty. Raises ``UseError``."""
+    if not text(name, value).strip():
+        raise UseError(f"{name} is empty: write at least a word")
     return value
 
 

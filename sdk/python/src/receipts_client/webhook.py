@@ -6,13 +6,13 @@ import base64
 import hashlib
 from collections.abc import Collection
 from typing import Any
-from urllib.parse import urlsplit
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from .canonical import CanonicalError, canonicalize, parse
-from .errors import ReceiptsError
+from .canonical_url import canonical_host, host_of
+from .errors import ReceiptsError, UseError
 from .signers import algorithm_of, pem_der, verify
 
 
@@ -34,7 +34,9 @@ class Webhook:
     def __init__(
         self, publisher: str | None = None, fingerprints: Collection[str] | None = None
     ) -> None:
-        self._publisher = publisher
+        self._publisher = None if publisher is None else canonical_host(publisher)
+        if publisher is not None and self._publisher is None:
+            raise UseError(f"publisher is {publisher!r}: write a domain name, like news.example")
         self._fingerprints = fingerprints
 
     def verify(self, body: bytes) -> dict[str, Any]:
@@ -61,17 +63,16 @@ class Webhook:
 
     def _verified(self, receipt: Any) -> dict[str, Any]:
         try:
-            pem, publisher = receipt["client"]["publicKey"], receipt["content"]["publisher"]
-            host = urlsplit(receipt["content"]["url"]).hostname or ""
-            is_within = f".{host}".endswith(f".{publisher.lower()}")
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            pem, content = receipt["client"]["publicKey"], receipt["content"]
+            host, publisher = host_of(content["url"]), canonical_host(content["publisher"])
+        except (KeyError, TypeError, AttributeError, UseError) as error:
             raise WebhookError("malformed", f"isn't a receipt: {error!r}") from error
         fingerprint = _check_signature(receipt, pem, "bad_signature")
-        if not is_within:
-            raise WebhookError("malformed", f"content.url isn't on {publisher!r}")
+        if publisher is None or not f".{host}".endswith(f".{publisher}"):
+            raise WebhookError("malformed", f"content.url isn't on {content['publisher']!r}")
         if self._fingerprints is not None and fingerprint not in self._fingerprints:
             raise WebhookError("client_key_unknown", f"the key {fingerprint} isn't accepted")
-        if self._publisher is not None and publisher.lower() != self._publisher.lower():
+        if self._publisher is not None and publisher != self._publisher:
             raise WebhookError("malformed", f"the receipt is for {publisher!r}")
         assert isinstance(receipt, dict)
         return receipt
