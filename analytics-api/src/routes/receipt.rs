@@ -12,9 +12,9 @@ use http::{HeaderMap, Uri};
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
-use warehouse::{ReceiptFacts, ReceiptRejection, ReceiptsOf, StoredReceipt, StreamPosition};
+use warehouse::{ReceiptFacts, ReceiptRejection, ReceiptsOf, StoredReceipt, StreamPosition, UnlistedDay};
 
-use crate::answers::{Refusals, Signer};
+use crate::answers::{Refusals, Signer, UnlistedRejections};
 use crate::format::reply::{Complete, Reply};
 use crate::parameters::{self, DOMAIN, Query};
 use crate::sender::Caller;
@@ -58,6 +58,11 @@ pub(crate) struct ReceiptStatus {
     received_at: Option<String>,
     receipts: Vec<Payload>,
     rejections: Vec<Rejection>,
+    /// Days of which rejected receipts are only counted, without bytes and IDs. An `unknown`
+    /// receipt may be one of them; only there then.
+    #[schema(required = false)]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unlisted_rejections: Vec<UnlistedRejections>,
 }
 
 /// A payload that is stored under the ID.
@@ -128,7 +133,7 @@ impl From<ReceiptRejection> for Rejection {
 }
 
 impl ReceiptStatus {
-    fn new(receipt_id: Uuid, facts: ReceiptFacts) -> Self {
+    fn new(receipt_id: Uuid, facts: ReceiptFacts, unlisted: Vec<UnlistedDay>) -> Self {
         let conflict = facts.conflict();
         let receipts: Vec<Payload> = facts.stored.into_iter().map(Payload::from).collect();
         let rejections: Vec<Rejection> = facts.rejected.into_iter().map(Rejection::from).collect();
@@ -157,6 +162,7 @@ impl ReceiptStatus {
                 .or_else(|| refusal.map(|r| r.received_at.clone())),
             receipts,
             rejections,
+            unlisted_rejections: unlisted.into_iter().map(UnlistedRejections::from).collect(),
         }
     }
 }
@@ -195,13 +201,19 @@ pub(crate) async fn receipt(
         Caller::Sender(sender) => ReceiptsOf::Key(sender.key_fingerprint),
     };
     let (status, completeness) = loop {
-        let (completeness, (before, facts)) = app
+        let (completeness, (before, facts, unlisted)) = app
             .ask(caller.account_id(), async |snapshot| {
                 let before = StreamPosition::new(&snapshot.reading.shards);
-                Ok((before, app.warehouse().receipt(&of, receipt_id).await?))
+                let facts = app.warehouse().receipt(&of, receipt_id).await?;
+                let unlisted = if facts.is_unknown() {
+                    app.warehouse().unlisted_rejections(&of).await?
+                } else {
+                    Vec::new()
+                };
+                Ok((before, facts, unlisted))
             })
             .await?;
-        let status = ReceiptStatus::new(receipt_id, facts);
+        let status = ReceiptStatus::new(receipt_id, facts, unlisted);
         if status.status == UNKNOWN
             && let Some(wait) = &mut wait
             && wait.for_progress(&app.watermark, &before).await

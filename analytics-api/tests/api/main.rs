@@ -69,6 +69,7 @@ fn main() -> ExitCode {
         authorisation::quotas,
         sender::outcomes,
         sender::receipts,
+        sender::unlisted_rejections,
         sender::summary,
         sender::signatures,
         sender::quotas_by_key,

@@ -18,18 +18,18 @@ pub enum ReceiptsOf {
 }
 
 impl ReceiptsOf {
-    fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         matches!(self, Self::Publisher(scope) if scope.is_empty())
     }
 
-    fn condition(&self) -> &'static str {
+    pub(super) fn condition(&self) -> &'static str {
         match self {
             Self::Publisher(scope) => scope.condition(),
             Self::Key(_) => OF_KEY,
         }
     }
 
-    fn bind(&self, call: SqlStatement) -> SqlStatement {
+    pub(super) fn bind(&self, call: SqlStatement) -> SqlStatement {
         match self {
             Self::Publisher(scope) => scope.bind(call),
             Self::Key(key) => bind_key(call, key),
@@ -96,6 +96,12 @@ pub struct ReceiptFacts {
 }
 
 impl ReceiptFacts {
+    /// Whether nothing has the ID.
+    #[must_use]
+    pub fn is_unknown(&self) -> bool {
+        self.stored.is_empty() && self.rejected.is_empty()
+    }
+
     /// Whether two different payloads carry this id.
     #[must_use]
     pub fn conflict(&self) -> bool {
