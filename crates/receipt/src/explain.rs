@@ -4,7 +4,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use crate::fault::{Fault, FormatError};
-use crate::judge::{Arrival, BodyKind, Judge, JudgingState};
+use crate::judge::{Arrival, BAD_SIGNATURES_MAX, BodyKind, Judge, JudgingState, STEP};
 use crate::reason::{describe, reason_of};
 use crate::scratch::{self, Scratch};
 use crate::verdict::RejectReason;
@@ -135,7 +135,9 @@ impl Judge {
             }
         };
         match arrival.kind {
-            BodyKind::Receipt => self.explain_receipt(text, arrival.received_at_ms, Some(arrival.request_signature)),
+            BodyKind::Receipt => {
+                self.explain_receipt(text, arrival.received_at_ms, Some(arrival.request_signature), true)
+            }
             BodyKind::Batch => self.explain_batch(text, arrival.received_at_ms),
         }
     }
@@ -163,8 +165,13 @@ impl Judge {
             &payload,
         )));
         explanation.canonical = String::from_utf8(payload).ok();
-        for range in &batch.receipts {
-            let receipt = self.explain_receipt(&text[range.clone()], received_at_ms, None);
+        let (mut bad, mut verifies) = (0, true);
+        for (index, range) in batch.receipts.iter().enumerate() {
+            if index % STEP == 0 {
+                verifies = bad < BAD_SIGNATURES_MAX;
+            }
+            let receipt = self.explain_receipt(&text[range.clone()], received_at_ms, None, verifies);
+            bad += usize::from(receipt.reason == Some(RejectReason::BadSignature));
             if receipt.reason.is_some() {
                 explanation.outcome = "rejected";
             }
@@ -174,11 +181,17 @@ impl Judge {
     }
 
     /// Explains a receipt. `request_signature` is `None` for one of a batch, whose request has
-    /// none.
-    fn explain_receipt(&self, text: &str, received_at_ms: i64, request_signature: Option<Option<&str>>) -> Explanation {
+    /// none; `verifies` is false once the batch is abandoned.
+    fn explain_receipt(
+        &self,
+        text: &str,
+        received_at_ms: i64,
+        request_signature: Option<Option<&str>>,
+        verifies: bool,
+    ) -> Explanation {
         let mut explanation = Explanation::new();
         let examined = scratch::with(|scratch: &mut Scratch| {
-            let examined = self.examine(text, received_at_ms, request_signature.flatten(), scratch);
+            let examined = self.examine(text, received_at_ms, request_signature.flatten(), verifies, scratch);
             if examined.payload_hash.is_some() {
                 explanation.canonical = Some(String::from_utf8_lossy(&scratch.canonical).into_owned());
             }
@@ -199,7 +212,9 @@ impl Judge {
                 }
                 explanation.note("signature", CheckResult::Skipped, "");
             }
-            JudgingState::Unsigned(ref receipt) | JudgingState::Good(ref receipt, _) => {
+            JudgingState::Unsigned(ref receipt)
+            | JudgingState::Abandoned(ref receipt)
+            | JudgingState::Good(ref receipt, _) => {
                 explanation.receipt_id = Some(receipt.receipt_id);
                 explanation.note("format", CheckResult::Passed, "");
                 explanation.note("public_key", CheckResult::Passed, receipt.algorithm.as_str());
@@ -211,6 +226,10 @@ impl Judge {
                 let reason = RejectReason::BadSignature;
                 if !is_sent {
                     explanation.note("signature", CheckResult::Skipped, "");
+                } else if !verifies {
+                    let reason = RejectReason::BatchAbandoned;
+                    explanation.note("signature", CheckResult::Skipped, describe(reason));
+                    explanation.reject(reason);
                 } else if matches!(examined.state, JudgingState::Good(..)) {
                     explanation.signature("signature", Ok(()));
                 } else {

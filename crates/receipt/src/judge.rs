@@ -1,7 +1,9 @@
 //! The verdict on a record: every receipt in it ends in exactly one outcome.
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rayon::prelude::*;
 
@@ -23,6 +25,14 @@ use crate::{KeyCache, Limits, PublicKey};
 
 /// Receipts of a batch are judged this many at a time: about half a millisecond of one core.
 const CHUNK: usize = 16;
+
+/// Receipts of a batch are judged in steps of this many. A batch is abandoned between two steps, so
+/// which receipts are judged depends on the batch alone.
+pub(crate) const STEP: usize = 32 * CHUNK;
+
+/// Bad signatures after which the receipts of further steps aren't judged. Whoever signs such a
+/// batch pays for one signature, and each receipt costs the service another.
+pub(crate) const BAD_SIGNATURES_MAX: usize = 100;
 
 /// Kind of a record's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -69,6 +79,8 @@ pub(crate) enum JudgingState<'a> {
     Unreadable(Box<Unreadable<'a>>),
     /// The signature isn't the key's, or wasn't verified because that of the request isn't.
     Unsigned(Box<Receipt<'a>>),
+    /// The signature wasn't verified, because the receipt's batch was abandoned before.
+    Abandoned(Box<Receipt<'a>>),
     /// The receipt itself is good.
     Good(Box<Receipt<'a>>, PublicKey),
 }
@@ -101,7 +113,9 @@ impl Judge {
     /// receipt at index 0 whose `raw` is the whole body.
     ///
     /// The receipts of a signed batch are judged in parallel on the rayon pool of the calling
-    /// thread, each by itself: a verdict doesn't depend on what else is in the batch.
+    /// thread, each by itself: a verdict doesn't depend on what else is in the batch. Once a step
+    /// of 512 receipts ends with 100 bad signatures or more, there are no further verdicts: the
+    /// receipts behind it are rejected as [`RejectReason::BatchAbandoned`].
     pub fn judge<R: Send>(&self, arrival: &Arrival<'_>, each: &(impl Fn(u16, Judged<'_>) -> R + Sync)) -> Vec<R> {
         match arrival.kind {
             BodyKind::Receipt => vec![each(0, self.judge_receipt(arrival))],
@@ -115,7 +129,7 @@ impl Judge {
             Err(error) => return no_receipt(arrival.body, &error),
         };
         let header = arrival.request_signature;
-        let examined = scratch::with(|scratch| self.examine(text, arrival.received_at_ms, header, scratch));
+        let examined = scratch::with(|scratch| self.examine(text, arrival.received_at_ms, header, true, scratch));
         examined.judged(None)
     }
 
@@ -145,25 +159,32 @@ impl Judge {
             payload_hash: sha256(&payload),
             key_fingerprint,
         });
-        let judge = |range: &std::ops::Range<usize>, scratch: &mut Scratch| {
-            self.examine(&text[range.clone()], arrival.received_at_ms, None, scratch)
+        let bad = AtomicUsize::new(0);
+        let judge = |index: usize, range: &Range<usize>, verifies: bool, scratch: &mut Scratch| {
+            let text = &text[range.clone()];
+            let examined = self.examine(text, arrival.received_at_ms, None, verifies, scratch);
+            bad.fetch_add(usize::from(examined.has_bad_signature()), Ordering::Relaxed);
+            each(
+                u16::try_from(index).unwrap_or(u16::MAX),
+                examined.judged(Some(&signature)),
+            )
         };
-        let chunks = batch.receipts.par_chunks(CHUNK);
-        let examined: Vec<Vec<Examined<'_>>> = chunks
-            .map(|chunk| scratch::with(|scratch| chunk.iter().map(|range| judge(range, scratch)).collect()))
-            .collect();
-        let results: Vec<Vec<R>> = examined
-            .into_par_iter()
-            .enumerate()
-            .map(|(chunk, examined)| {
-                let indices = (chunk * CHUNK..).map(|index| u16::try_from(index).unwrap_or(u16::MAX));
-                indices
-                    .zip(examined)
-                    .map(|(index, examined)| each(index, examined.judged(Some(&signature))))
-                    .collect()
-            })
-            .collect();
-        results.into_iter().flatten().collect()
+        let mut results = Vec::with_capacity(batch.receipts.len());
+        for (step, ranges) in batch.receipts.chunks(STEP).enumerate() {
+            let verifies = bad.load(Ordering::Relaxed) < BAD_SIGNATURES_MAX;
+            let chunks = ranges.par_chunks(CHUNK).enumerate();
+            let judged = chunks.map(|(chunk, ranges)| {
+                let indices = step * STEP + chunk * CHUNK..;
+                scratch::with(|scratch| {
+                    let receipts = indices.zip(ranges);
+                    receipts
+                        .map(|(index, range)| judge(index, range, verifies, scratch))
+                        .collect::<Vec<R>>()
+                })
+            });
+            results.extend(judged.collect::<Vec<_>>().into_iter().flatten());
+        }
+        results
     }
 
     /// The body as text, if it isn't too large to be looked at.
@@ -203,11 +224,13 @@ impl Judge {
 
     /// Looks at a receipt by itself, and first at the signature of the request that brought it, if
     /// there is one. Leaves its canonical bytes in `scratch.canonical`, empty where it has none.
+    /// Without `verifies` its own signature isn't verified.
     pub(crate) fn examine<'b>(
         &self,
         text: &'b str,
         received_at_ms: i64,
         request_signature: Option<&str>,
+        verifies: bool,
         scratch: &mut Scratch,
     ) -> Examined<'b> {
         let Scratch { tape, canonical, .. } = scratch;
@@ -242,6 +265,7 @@ impl Judge {
         };
         let state = match (read, key, &hash) {
             (Ok(receipt), ..) if outer.is_err() => JudgingState::Unsigned(Box::new(receipt)),
+            (Ok(receipt), ..) if !verifies => JudgingState::Abandoned(Box::new(receipt)),
             (Ok(receipt), Some(key), Some(hash)) if key.verify_hashed(canonical, hash, &receipt.signature) => {
                 JudgingState::Good(Box::new(receipt), key)
             }
@@ -258,6 +282,11 @@ impl Judge {
 }
 
 impl<'a> Examined<'a> {
+    /// Whether its own signature isn't its key's.
+    pub(crate) fn has_bad_signature(&self) -> bool {
+        matches!(self.state, JudgingState::Unsigned(_)) && self.outer.is_ok()
+    }
+
     /// The outcome, of a receipt in a batch if it was signed.
     pub(crate) fn judged(self, batch: Option<&Arc<BatchSignature>>) -> Judged<'a> {
         let origin = if batch.is_some() {
@@ -284,6 +313,10 @@ impl<'a> Examined<'a> {
             }
             (JudgingState::Good(receipt, _) | JudgingState::Unsigned(receipt), _) => {
                 let reason = RejectReason::BadSignature;
+                (reason, describe(reason).to_owned(), Ids::of(*receipt))
+            }
+            (JudgingState::Abandoned(receipt), _) => {
+                let reason = RejectReason::BatchAbandoned;
                 (reason, describe(reason).to_owned(), Ids::of(*receipt))
             }
             (JudgingState::Unreadable(unreadable), _) => {
