@@ -8,7 +8,7 @@ use usage::{PartTotals, TopClient, TopContent, UsageByPurpose};
 use utoipa::openapi::{RefOr, Response};
 use utoipa::{IntoResponses, ToSchema};
 use uuid::Uuid;
-use warehouse::Trust;
+use warehouse::{Trust, UnlistedDay};
 use web::openapi::problem;
 
 use crate::labels::{Labelled, Labels};
@@ -101,6 +101,24 @@ impl From<TopClient> for ClientCount {
             organization: client.organization,
             receipt_count: client.receipt_count,
             by_trust: client.by_trust.into(),
+        }
+    }
+}
+
+/// Rejected receipts of a day that are only counted: none can be looked up by its ID.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct UnlistedRejections {
+    /// The UTC day of arrival.
+    #[schema(format = Date)]
+    day: String,
+    receipts: u64,
+}
+
+impl From<UnlistedDay> for UnlistedRejections {
+    fn from(unlisted: UnlistedDay) -> Self {
+        Self {
+            day: unlisted.day_text,
+            receipts: unlisted.counted,
         }
     }
 }

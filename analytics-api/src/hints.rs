@@ -15,6 +15,7 @@ pub(crate) fn hint(reason: &str) -> &'static str {
             "sign the canonical form (RFC 8785) of the batch without signature and signatureAlgorithm, with its receipts \
              complete"
         }
+        "batch_abandoned" => "correct the receipts with bad_signature, and send this one again in another batch",
         "bad_request_signature" => "sign exactly the bytes of the body, before compression, for X-Service-Signature",
         "bad_public_key" => "put the SPKI PEM of an Ed25519, RSA-2048 or P-256 key into client.publicKey",
         "key_algorithm_mismatch" => "name the algorithm of client.publicKey in signatureAlgorithm",

@@ -77,7 +77,8 @@ pub struct GatewayConfig {
     /// all are published. Empty: a key in the data directory, which is created there.
     pub acknowledgement_keys: Vec<PathBuf>,
     /// Signature verifications a second that one address (IPv6: one /64) may cost the gateway and
-    /// the verifier, 0 for no limit.
+    /// the verifier, in those of Ed25519 ([`receipt::Algorithm::verification_cost`]); 0 for no
+    /// limit.
     pub rate_address_verifications_per_s: u32,
     /// Decoded bytes of bodies a second from one address (IPv6: one /64), 0 for no limit.
     pub rate_address_bytes_per_s: u32,
@@ -112,8 +113,7 @@ impl Default for GatewayConfig {
             webhook_entries: WebhookEntries::Any,
             webhook_entries_file: None,
             acknowledgement_keys: Vec::new(),
-            // Two cores verify 37,000 a second of the slowest algorithm (ECDSA-P256;
-            // benches/README.md).
+            // With what else a receipt costs (docs/sizing.md), some three quarters of two cores.
             rate_address_verifications_per_s: 24_000,
             rate_address_bytes_per_s: 40_000_000,
             rate_key_receipts_per_s: 50_000,

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use http::HeaderMap;
-use receipt::{Arrival, BodyKind};
+use receipt::{Algorithm, Arrival, BodyKind};
 use service::problem::{Kind, Problem};
 
 use crate::answer::Answer;
@@ -15,6 +15,9 @@ use crate::refusal::{Refusal, overloaded};
 use crate::route::Route;
 use crate::submit::optional_signature;
 use crate::written::written;
+
+/// Explanations are charged as of this algorithm: receipts of a batch needn't have the batch's.
+const DEAREST: Algorithm = Algorithm::EcdsaP256;
 
 /// The explanation as JSON. A body that is no receipt is explained too, not refused.
 pub(crate) async fn explain(call: &mut Call<'_>, headers: &HeaderMap, upload: &mut Upload) -> Result<Answer, Refusal> {
@@ -30,7 +33,7 @@ pub(crate) async fn explain(call: &mut Call<'_>, headers: &HeaderMap, upload: &m
     let explained = shared.cpu.run(move || {
         let body = body.as_ref();
         let kind = kind_of(body);
-        let charged = judge.charge_verifications(address, receipt_count(body), Route::Explain.verifications())?;
+        let charged = judge.charge_algorithm(address, Route::Explain, DEAREST, receipt_count(body))?;
         let request_signature = signature.as_deref();
         let request_signature = request_signature.filter(|_| kind == BodyKind::Receipt);
         let explanation = judge.judge.explain(&Arrival {

@@ -107,7 +107,7 @@ impl Route {
     }
 
     /// Signature verifications that a request costs the gateway and the verifier, beside those of
-    /// the receipts in a batch.
+    /// the receipts in a batch. They are charged as Ed25519's before the body is read.
     pub(crate) fn verifications(self) -> u32 {
         match self {
             // The request's: both. The receipt's: the verifier.
@@ -120,6 +120,17 @@ impl Route {
             // mistakes.
             Self::Explain => 42,
             Self::Keys | Self::Live | Self::Ready | Self::Document | Self::Unknown => 0,
+        }
+    }
+
+    /// Signature verifications that each receipt of a batch costs the gateway and the verifier.
+    pub(crate) fn verifications_per_batched(self) -> u32 {
+        match self {
+            // The verifier, and here only.
+            Self::Batch | Self::Explain => 1,
+            // Both.
+            Self::Webhook => 2,
+            Self::Receipt | Self::Keys | Self::Live | Self::Ready | Self::Document | Self::Unknown => 0,
         }
     }
 

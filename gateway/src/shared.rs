@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
 
 use accounts::RegistryCache;
-use receipt::{Judge, Limits};
+use receipt::{Algorithm, Judge, Limits};
 use receipt_log::LogWriter;
 use service::cpu::CpuPool;
 use service::health::Health;
@@ -19,7 +19,7 @@ use crate::documents::Documents;
 use crate::entry_book::EntryBook;
 use crate::meters::Meters;
 use crate::rate::{Exceeded, Rate, Standing};
-use crate::route::Routes;
+use crate::route::{Route, Routes};
 use crate::source::Sources;
 
 /// Parsed public keys that are kept.
@@ -100,16 +100,33 @@ impl Shared {
         self.documents.get_or_init(|| Documents::new(&self.limits))
     }
 
-    /// Charges an address with signature verifications, beside `before` that the same request was
-    /// charged already.
+    /// Charges an address with verifications of signatures, in units of Ed25519's, beside `before`
+    /// that the same request was charged already.
     pub(crate) fn charge_verifications(
         &self,
         address: u128,
-        verifications: u32,
+        units: u32,
         before: u32,
     ) -> Result<Option<Standing>, Exceeded> {
-        let rate = self.address_rate.as_ref().filter(|_| verifications > 0);
-        rate.map(|rate| rate.charge(address, verifications, before)).transpose()
+        let rate = self.address_rate.as_ref().filter(|_| units > 0);
+        rate.map(|rate| rate.charge(address, units, before)).transpose()
+    }
+
+    /// Charges an address with what a request costs beyond what it was charged before its body was
+    /// read. `batched` are the receipts of a batch, 0 for a single receipt.
+    pub(crate) fn charge_algorithm(
+        &self,
+        address: u128,
+        route: Route,
+        algorithm: Algorithm,
+        batched: u32,
+    ) -> Result<Option<Standing>, Exceeded> {
+        let before = route.verifications();
+        let verifications = batched
+            .saturating_mul(route.verifications_per_batched())
+            .saturating_add(before);
+        let units = verifications.saturating_mul(algorithm.verification_cost());
+        self.charge_verifications(address, units.saturating_sub(before), before)
     }
 
     /// Limits of a body of up to `bytes_max`.

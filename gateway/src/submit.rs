@@ -34,18 +34,28 @@ pub(crate) async fn receipt(call: &mut Call<'_>, headers: &HeaderMap, upload: &m
         _ => refusal,
     })?;
     let arrived_ms = call.arrived_ms;
-    let checking = Arc::clone(&shared);
+    let (checking, address) = (Arc::clone(&shared), call.sender.key);
     let check = move || {
-        let checked = checking
+        let read = checking
             .judge
-            .check_signed_receipt(body.as_ref(), arrived_ms, &signature);
-        let checked = checked.map(|(head, signer)| (head, signer, sha256(body.as_ref())));
-        let checked = checked.map_err(|why| receipt_not_signed(why, body.as_ref()));
+            .read_signed_receipt(body.as_ref(), arrived_ms, &signature);
+        // Not verified before the charge.
+        let charged = read.as_ref().map_or(Ok(None), |receipt| {
+            checking.charge_algorithm(address, Route::Receipt, receipt.algorithm(), 0)
+        });
+        let checked = charged.map(|standing| {
+            let verified = read.and_then(|receipt| checking.judge.verify_receipt(&receipt, body.as_ref(), &signature));
+            let verified = verified.map(|(head, signer)| (head, signer, sha256(body.as_ref())));
+            let verified = verified.map_err(|why| receipt_not_signed(why, body.as_ref()));
+            (standing, verified)
+        });
         (body, signature, checked)
     };
     // It waits, because the limits on requests and their bytes bound how many wait.
     let (body, signature, checked) = shared.cpu.run_waiting(check).await?;
-    let (head, signer, body_sha256) = checked?;
+    let (standing, verified) = checked.map_err(|exceeded| call.over(exceeded))?;
+    call.charged(Ok(standing))?;
+    let (head, signer, body_sha256) = verified?;
     call.charge_key(&signer.key_fingerprint, 1)?;
     require_registered(call, signer).await?;
     let position = store(call, RecordKind::Receipt, body, Some(signature)).await?;
@@ -66,7 +76,8 @@ pub(crate) async fn batch(call: &mut Call<'_>, headers: &HeaderMap, upload: &mut
         // Each receipt has a signature, which the verifier will check. None is verified before the
         // charge.
         let charged = read.as_ref().map_or(Ok(None), |batch| {
-            checking.charge_verifications(address, batch.receipt_count(), Route::Batch.verifications())
+            let head = batch.head();
+            checking.charge_algorithm(address, Route::Batch, head.algorithm, head.receipt_count)
         });
         let checked = charged.map(|standing| {
             let verified = read.and_then(|batch| checking.judge.verify_batch(batch));

@@ -17,7 +17,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use http::HeaderMap;
-use receipt::{Arrival, BatchHead, BodyKind, Judged, ReceiptHead, RejectReason, check_batch, check_receipt};
+use receipt::{Algorithm, Arrival, BatchHead, BodyKind, Judged, ReceiptHead, RejectReason, check_batch, check_receipt};
 use receipt_log::RecordKind;
 use serde_json::json as value;
 use service::problem::{FAULTS_MAX, Kind, Problem};
@@ -54,11 +54,18 @@ impl SubmissionHead {
         }
     }
 
-    /// Signatures that are verified here and by the verifier, beside the outer one.
-    fn further_verifications(&self) -> u32 {
+    /// Receipts of a batch; 0 for a single one.
+    fn batched(&self) -> u32 {
         match self {
             Self::Receipt(_) => 0,
-            Self::Batch(head) => head.receipt_count.saturating_mul(2),
+            Self::Batch(head) => head.receipt_count,
+        }
+    }
+
+    fn algorithm(&self) -> Algorithm {
+        match self {
+            Self::Receipt(head) => head.algorithm,
+            Self::Batch(head) => head.algorithm,
         }
     }
 }
@@ -84,8 +91,7 @@ pub(crate) async fn receive(call: &mut Call<'_>, headers: &HeaderMap, upload: &m
     let body = call.receive(headers, upload, shared.limits.batch_bytes_max).await?;
     let (body, head) = check(call, body).await?;
     // Before the signatures: they are what costs.
-    let (verifications, before) = (head.further_verifications(), Route::Webhook.verifications());
-    let charged = shared.charge_verifications(call.sender.key, verifications, before);
+    let charged = shared.charge_algorithm(call.sender.key, Route::Webhook, head.algorithm(), head.batched());
     call.charged(charged)?;
     let (body, verdicts) = judge(call, body, head.kind()).await?;
     let good = verdicts.map_err(|bad| refusal(head.kind(), &bad))?;
@@ -165,7 +171,8 @@ async fn judge(call: &Call<'_>, body: Held, kind: BodyKind) -> Result<(Held, Res
 /// Problem that a reason is to the receipt's sender.
 fn problem_of(reason: RejectReason, kind: BodyKind) -> Kind {
     match reason {
-        RejectReason::BadSignature => Kind::BadSignature,
+        // A batch is abandoned behind bad signatures.
+        RejectReason::BadSignature | RejectReason::BatchAbandoned => Kind::BadSignature,
         RejectReason::BadBatchSignature => Kind::BadBatchSignature,
         RejectReason::BadRequestSignature => Kind::BadRequestSignature,
         RejectReason::EntryUnknown => Kind::EntryUnknown,
@@ -192,9 +199,10 @@ fn invalid(kind: BodyKind) -> Kind {
 }
 
 /// The batch's signature, or else the faults of its receipts: one that isn't about signatures comes
-/// first.
+/// first, and what wasn't judged is left out.
 fn refusal(kind: BodyKind, bad: &[Bad]) -> Refusal {
-    let mut bad: Vec<&Bad> = bad.iter().collect();
+    let is_judged = |bad: &&Bad| bad.reason != RejectReason::BatchAbandoned;
+    let mut bad: Vec<&Bad> = bad.iter().filter(is_judged).collect();
     bad.sort_by_key(|bad| (bad.reason == RejectReason::BadSignature, bad.index));
     let first = bad.first().map_or(RejectReason::Malformed, |bad| bad.reason);
     let detail = match (kind, bad.first()) {
@@ -294,7 +302,7 @@ mod tests {
         for reason in RejectReason::ALL {
             let status = problem_of(*reason, BodyKind::Receipt).status().as_u16();
             let expected = match reason.as_str() {
-                "bad_signature" | "bad_batch_signature" | "bad_request_signature" => 401,
+                "bad_signature" | "bad_batch_signature" | "batch_abandoned" | "bad_request_signature" => 401,
                 "entry_unknown" => 404,
                 _ => 400,
             };

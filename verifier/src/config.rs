@@ -21,6 +21,9 @@ pub struct VerifierConfig {
     /// Rejected receipts of one key, publisher and UTC day that are stored with their bytes.
     /// Further ones are only counted.
     pub rejected_kept_per_day_max: u32,
+    /// Bytes of rejected receipts of a UTC day that are stored, of all senders: those that stored
+    /// most are the first whose further ones are only counted.
+    pub rejected_bytes_per_day_max: u64,
     /// Pause between idle records of a partition, in milliseconds.
     pub idle_interval_ms: u64,
     /// The first pause after a log failed, in milliseconds; it doubles up to `retry_wait_ms_max`.
@@ -40,6 +43,7 @@ impl Default for VerifierConfig {
             key_cache_entries_max: 10_000,
             record_bytes_max: 1 << 20,
             rejected_kept_per_day_max: 10_000,
+            rejected_bytes_per_day_max: 1 << 30,
             idle_interval_ms: 5_000,
             retry_wait_ms_min: 50,
             retry_wait_ms_max: 5_000,

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::assignment::{AppendClaim, Settled};
 use crate::judging::{AcceptedReceipt, JudgedPartition, JudgedRecord, ReceiptText, RejectedReceiptBytes, Verdict};
-use crate::kept::KeptRejections;
+use crate::kept::{Candidate, KeptRejections};
 use crate::rejections::Tallies;
 use crate::stamping::StampedBlock;
 use crate::traces::Traces;
@@ -326,11 +326,13 @@ fn push_rejected(rows: &mut Rows, logged: &LoggedRecord, index: u16, receipt: &R
 fn is_kept(logged: &LoggedRecord, receipt: &RejectedReceiptBytes, kept: &mut KeptRejections) -> bool {
     let is_whole_batch = logged.record.kind == RecordKind::Batch && receipt.origin == Origin::Record.as_str();
     is_whole_batch
-        || kept.keeps(
-            &receipt.key_fingerprint,
-            &receipt.publisher,
-            logged.record.received_at_ms,
-        )
+        || kept.keeps(&Candidate {
+            key_fingerprint: &receipt.key_fingerprint,
+            address: logged.record.client_address,
+            publisher: &receipt.publisher,
+            bytes: receipt.raw.len(),
+            received_at_ms: logged.record.received_at_ms,
+        })
 }
 
 fn kind(logged: &LoggedRecord) -> &'static str {
@@ -472,7 +474,7 @@ mod tests {
             &ShardMap::default(),
             StampedBlock(block),
             12,
-            &mut KeptRejections::new(1_000),
+            &mut KeptRejections::new(1_000, u64::MAX),
         );
         encoded.unwrap().partitions.remove(0)
     }
@@ -557,7 +559,7 @@ mod tests {
             &map,
             StampedBlock(block),
             12,
-            &mut KeptRejections::new(1_000),
+            &mut KeptRejections::new(1_000, u64::MAX),
         )
         .unwrap();
         let part = &encoded.partitions[0];
@@ -622,7 +624,7 @@ mod tests {
             &ShardMap::default(),
             StampedBlock(block),
             1,
-            &mut KeptRejections::new(1),
+            &mut KeptRejections::new(1, u64::MAX),
         )
         .unwrap();
         assert_eq!(encoded.reasons, BTreeMap::from([("malformed", 3)]));
@@ -656,7 +658,7 @@ mod tests {
             partitions: vec![JudgedPartition { claim: CLAIM, records }],
             opened: Instant::now(),
         };
-        let mut kept = KeptRejections::new(2);
+        let mut kept = KeptRejections::new(2, u64::MAX);
         let encoded = encode(&encoding, &ShardMap::default(), StampedBlock(block), 1, &mut kept).unwrap();
         assert_eq!(encoded.reasons, BTreeMap::from([("malformed", 8)]));
         let block = Block::decode(&encoded.partitions[0].records[0].1.body).unwrap();

@@ -138,13 +138,14 @@ pub struct RejectedReceiptBytes {
 }
 
 impl RejectedReceiptBytes {
-    /// Rejected receipts beyond what is stored of a key, in one row: with what they have in common.
+    /// Rejected receipts beyond what is stored of a day, in one row: with what they have in common.
     #[must_use]
     pub(crate) fn not_kept(reason: RejectReason, publisher: String, key_fingerprint: [u8; 32]) -> Self {
         Self {
             reason,
-            detail: "its bytes aren't stored: the key has more rejected receipts of this publisher today than \
-                     verifier.rejected_kept_per_day_max"
+            detail: "only counted, without bytes and receiptId: more is rejected today than \
+                     verifier.rejected_kept_per_day_max (of a key and publisher) or \
+                     verifier.rejected_bytes_per_day_max (of all senders) lets be stored"
                 .to_owned(),
             publisher,
             ids: ReceiptIds::default(),

@@ -58,7 +58,10 @@ impl Stages {
                 record_bytes_max: config.record_bytes_max,
             }),
             source_partitions: Arc::default(),
-            kept: Arc::new(Mutex::new(KeptRejections::new(config.rejected_kept_per_day_max))),
+            kept: Arc::new(Mutex::new(KeptRejections::new(
+                config.rejected_kept_per_day_max,
+                config.rejected_bytes_per_day_max,
+            ))),
             retry,
         }
     }

@@ -7,9 +7,9 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, Uri, header};
 use serde::Serialize;
 use utoipa::ToSchema;
-use warehouse::{SenderOccurrence, SenderOutcome};
+use warehouse::{ReceiptsOf, SenderOccurrence, SenderOutcome};
 
-use crate::answers::Refusals;
+use crate::answers::{Refusals, UnlistedRejections};
 use crate::completeness::Completeness;
 use crate::format::Format;
 use crate::hints::hint;
@@ -47,7 +47,7 @@ pub(crate) struct OutcomeLine {
     /// Advice: what to change.
     hint: &'static str,
     /// Receipts that the line counts, if it was rejected; several only where more were rejected
-    /// than are stored of a key, a publisher and a day.
+    /// than are stored of a day: see `unlistedRejections`.
     #[schema(nullable = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     receipts: Option<u32>,
@@ -83,6 +83,11 @@ pub(crate) struct EndLine {
     more: bool,
     /// Whether outcomes behind `after` are left out, because they are too old.
     truncated: bool,
+    /// Days of which rejected receipts are only counted, without bytes and IDs. Only there if there
+    /// are any.
+    #[schema(required = false)]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unlisted_rejections: Vec<UnlistedRejections>,
     #[serde(flatten)]
     completeness: Completeness,
 }
@@ -156,12 +161,13 @@ pub(crate) async fn outcomes(
         .transpose()?
         .unwrap_or_default();
     let limit = params.count("limit", OUTCOMES_MAX)?.unwrap_or(PAGE);
-    let (completeness, (search, page)) = app
+    let (completeness, (search, page, unlisted)) = app
         .ask_within(sender.query_path(), async |snapshot| {
             let search = cursor.search(&snapshot.reading.shards);
             let key = &sender.key_fingerprint;
             let page = app.warehouse().sender_outcomes(key, &search.ranges, limit).await?;
-            Ok((search, page))
+            let unlisted = app.warehouse().unlisted_rejections(&ReceiptsOf::Key(*key)).await?;
+            Ok((search, page, unlisted))
         })
         .await?;
     if page.has_receipts {
@@ -177,6 +183,7 @@ pub(crate) async fn outcomes(
         cursor: cursor.to_text(),
         more: page.next.is_some(),
         truncated: search.is_truncated,
+        unlisted_rejections: unlisted.into_iter().map(UnlistedRejections::from).collect(),
         completeness,
     };
     push(&mut lines, &end)?;

@@ -12,9 +12,11 @@ use http::{HeaderMap, Uri};
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
-use warehouse::{PayloadCursor, ReceiptFacts, ReceiptRejection, ReceiptsOf, StoredReceipt, StreamPosition};
+use warehouse::{
+    PayloadCursor, ReceiptFacts, ReceiptRejection, ReceiptsOf, StoredReceipt, StreamPosition, UnlistedDay,
+};
 
-use crate::answers::{Refusals, Signer};
+use crate::answers::{Refusals, Signer, UnlistedRejections};
 use crate::cursor::ListCursor;
 use crate::format::reply::{Complete, Reply};
 use crate::parameters::{self, DOMAIN, KEY, PAYLOAD_CURSOR, Query};
@@ -65,6 +67,11 @@ pub(crate) struct ReceiptStatus {
     #[schema(required = true)]
     next_cursor: Option<String>,
     rejections: Vec<Rejection>,
+    /// Days of which rejected receipts are only counted, without bytes and IDs. An `unknown`
+    /// receipt may be one of them; only there then.
+    #[schema(required = false)]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unlisted_rejections: Vec<UnlistedRejections>,
 }
 
 /// A payload that is stored under the ID.
@@ -135,7 +142,7 @@ impl From<ReceiptRejection> for Rejection {
 }
 
 impl ReceiptStatus {
-    fn new(receipt_id: Uuid, facts: ReceiptFacts) -> Self {
+    fn new(receipt_id: Uuid, facts: ReceiptFacts, unlisted: Vec<UnlistedDay>) -> Self {
         let (totals, next_cursor) = (facts.totals, facts.next.map(|next| next.to_text()));
         let is_verified = totals.payloads > 0;
         let receipts: Vec<Payload> = facts.stored.into_iter().map(Payload::from).collect();
@@ -166,6 +173,7 @@ impl ReceiptStatus {
             receipts,
             next_cursor,
             rejections,
+            unlisted_rejections: unlisted.into_iter().map(UnlistedRejections::from).collect(),
         }
     }
 }
@@ -210,13 +218,19 @@ pub(crate) async fn receipt(
         }
     };
     let (status, completeness) = loop {
-        let (completeness, (before, facts)) = app
+        let (completeness, (before, facts, unlisted)) = app
             .ask_within(&caller.query_path(), async |snapshot| {
                 let before = StreamPosition::new(&snapshot.reading.shards);
-                Ok((before, app.warehouse().receipt(&of, receipt_id, after.as_ref()).await?))
+                let facts = app.warehouse().receipt(&of, receipt_id, after.as_ref()).await?;
+                let unlisted = if facts.is_unknown() {
+                    app.warehouse().unlisted_rejections(&of).await?
+                } else {
+                    Vec::new()
+                };
+                Ok((before, facts, unlisted))
             })
             .await?;
-        let status = ReceiptStatus::new(receipt_id, facts);
+        let status = ReceiptStatus::new(receipt_id, facts, unlisted);
         if let Caller::Sender(sender) = &caller
             && status.status != UNKNOWN
         {

@@ -72,6 +72,7 @@ fn main() -> ExitCode {
         sender::outcomes,
         sender::deliveries_by_others,
         sender::receipts,
+        sender::unlisted_rejections,
         sender::summary,
         sender::signatures,
         sender::quotas_by_key,

@@ -89,13 +89,22 @@ async fn insert_rejected_at(
 ) {
     let mut rows = Rows::default();
     rows.push_rejected(&RejectedRow {
-        key_fingerprint: &key,
+        receipt_id,
+        ..rejected_row(&key, received_at_ms, reason, position)
+    });
+    let (_, rejected) = rows.batches().unwrap();
+    warehouse.insert_rejections(&[rejected], None).await.unwrap();
+}
+
+fn rejected_row<'a>(key: &'a [u8; 32], received_at_ms: i64, reason: &'a str, position: u128) -> RejectedRow<'a> {
+    RejectedRow {
+        key_fingerprint: key,
         position,
         reason,
         detail: "what was found",
         publisher: PUBLISHER,
         timestamp_ms: 0,
-        receipt_id,
+        receipt_id: Uuid::nil(),
         client_id: Uuid::nil(),
         entry_id: Uuid::nil(),
         payload_hash: &[0; 32],
@@ -107,9 +116,7 @@ async fn insert_rejected_at(
         request_signature: "",
         origin: "record",
         receipts: 1,
-    });
-    let (_, rejected) = rows.batches().unwrap();
-    warehouse.insert_rejections(&[rejected], None).await.unwrap();
+    }
 }
 
 /// Signature of a request.
@@ -349,6 +356,63 @@ pub(crate) async fn receipts(stack: &Stack) {
     assert_eq!(stack.get(&path, &[]).await.json()["status"], "unknown");
     let narrowed = get(&stack.server, &KEY, &format!("{path}?domain={PUBLISHER}")).await;
     assert_eq!(narrowed.status, 400);
+}
+
+pub(crate) async fn unlisted_rejections(stack: &Stack) {
+    let key = SigningKey::generate(Algorithm::EcdsaP256).unwrap();
+    let warehouse = &stack.deps.warehouse;
+    let counted = async |day: i64, receipts: u32, position: u128| {
+        let mut rows = Rows::default();
+        rows.push_rejected(&RejectedRow {
+            receipt_id: Uuid::nil(),
+            raw: b"",
+            origin: blocks::NOT_KEPT,
+            receipts,
+            ..rejected_row(
+                &fingerprint(&key),
+                RECEIVED_MS + day * 86_400_000,
+                "bad_signature",
+                position,
+            )
+        });
+        let (_, rejected) = rows.batches().unwrap();
+        warehouse.insert_rejections(&[rejected], None).await.unwrap();
+    };
+    // Positions that no snapshot of `outcomes` covers.
+    counted(0, 3, position(1, 900)).await;
+    counted(0, 4, position(1, 901)).await;
+    counted(1, 5, position(1, 902)).await;
+    insert_rejected(
+        warehouse,
+        fingerprint(&key),
+        receipt(71),
+        "bad_signature",
+        position(1, 903),
+    )
+    .await;
+    let day = |days: i64| {
+        let at = jiff::Timestamp::from_millisecond(RECEIVED_MS + days * 86_400_000).unwrap();
+        at.strftime("%F").to_string()
+    };
+    let expected = json!([{"day": day(1), "receipts": 5}, {"day": day(0), "receipts": 7}]);
+    let status = async |key: &SigningKey, number| {
+        let path = format!("/api/v1/receipts/{}", receipt(number));
+        get(&stack.server, key, &path).await.json()
+    };
+    let unknown = status(&key, 72).await;
+    assert_eq!(
+        (&unknown["status"], &unknown["unlistedRejections"]),
+        (&json!("unknown"), &expected)
+    );
+    let known = status(&key, 71).await;
+    assert_eq!(
+        (&known["status"], &known["unlistedRejections"]),
+        (&json!("rejected"), &json!(null))
+    );
+    let of_another = status(&OTHER_KEY, 72).await;
+    assert_eq!(of_another["unlistedRejections"], json!(null));
+    let all = lines(&get(&stack.server, &key, OUTCOMES).await);
+    assert_eq!(all.last().unwrap()["unlistedRejections"], expected);
 }
 
 pub(crate) async fn summary(stack: &Stack) {

@@ -172,7 +172,7 @@ fn members(row: &Rejected) -> Vec<(&'static str, String)> {
         ("record", "batch") => "the whole body of a batch",
         ("record", _) => "the whole body of a request",
         ("signed_batch", _) => "one receipt of a batch whose signature is good",
-        ("not_kept", _) => "not stored: the key had more rejections that day than verifier.rejected_kept_per_day_max",
+        ("not_kept", _) => "not stored: more was rejected that day than the limits of [verifier] let be stored",
         _ => "stored by an earlier version: a receipt, or the whole body",
     };
     let replayed = row.replay.as_ref().map(|replay| {

@@ -237,3 +237,93 @@ fn a_flood_costs_others_nothing_and_stores_less_than_it_sends() {
     assert_eq!(up.stop(), 0);
     on(&data, &["audit"]).expect(0);
 }
+
+/// A receipt of a new key, whose own signature is wrong and whose request is signed.
+fn wrong(key: &SigningKey) -> (Value, String, Vec<u8>) {
+    let mut one = crate::command::receipt(key.public_key_pem());
+    one["signatureAlgorithm"] = key.algorithm().as_str().into();
+    one["signature"] = STANDARD.encode([7; 64]).into();
+    let body = bytes(&one);
+    let header = format!(
+        "Content-Type: application/json\r\nX-Service-Signature: {}\r\n",
+        STANDARD.encode(key.sign(&body).unwrap())
+    );
+    (one, header, body)
+}
+
+fn send_wrong(gateway: &str) -> (SigningKey, Value) {
+    let key = SigningKey::generate(Algorithm::Ed25519).unwrap();
+    let (one, header, body) = wrong(&key);
+    assert_eq!(post(gateway, "/api/v1/receipts", &header, &body).0, 202);
+    (key, one)
+}
+
+/// `GET` of the analytics API, signed by a sender's key (RFC 9421). Returns the last line.
+fn get_signed(url: &str, path: &str, key: &SigningKey) -> Value {
+    let host = url.strip_prefix("http://").unwrap();
+    let now_s = jiff::Timestamp::now().as_second();
+    let params = format!(r#"("@method" "@target-uri");created={now_s};expires={}"#, now_s + 60);
+    let base = format!("\"@method\": GET\n\"@target-uri\": {url}{path}\n\"@signature-params\": {params}");
+    let signature = STANDARD.encode(key.sign(base.as_bytes()).unwrap());
+    let pem = key.public_key_pem().lines();
+    let public: String = pem.filter(|line| !line.starts_with('-')).collect();
+    let mut stream = std::net::TcpStream::connect(host).unwrap();
+    write!(
+        stream,
+        "GET {path} HTTP/1.0\r\nHost: {host}\r\nX-Client-Public-Key: {public}\r\n\
+         Signature-Input: sig1={params}\r\nSignature: sig1=:{signature}:\r\n\r\n"
+    )
+    .unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    serde_json::from_str(text.trim_end().lines().last().unwrap()).unwrap_or_else(|_| panic!("{text}"))
+}
+
+#[test]
+fn rejections_of_a_later_sender_are_stored_after_ten_thousand_keys() {
+    const KEYS: usize = 10_050;
+    const THREADS: usize = 15;
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let config = dir.path().join("receipts.toml");
+    let limits = "[gateway]\nrate_address_verifications_per_s = 0\n[verifier]\nrejected_kept_per_day_max = 100\n";
+    std::fs::write(&config, limits).unwrap();
+    let up = Up::start_with(&data, &["--config", config.to_str().unwrap()], Stdio::null());
+    until("readiness", || {
+        ["gateway", "analytics"]
+            .iter()
+            .all(|name| get(&up.url(name), "/readyz", "").0 == 200)
+    });
+    let (gateway, analytics) = (up.url("gateway"), up.url("analytics"));
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                for _ in 0..KEYS / THREADS {
+                    send_wrong(&gateway);
+                }
+            });
+        }
+    });
+    // One key more, with more than is stored of it.
+    let greedy = SigningKey::generate(Algorithm::Ed25519).unwrap();
+    let receipts = vec![wrong(&greedy).0; 110];
+    let batch = json!({"version": "1.0.0", "batchId": "b", "receipts": receipts});
+    let batch = sign_batch(&bytes(&batch), &greedy, &Limits::default()).unwrap();
+    let headers = "Content-Type: application/json\r\n";
+    assert_eq!(post(&gateway, "/api/v1/receipts/batch", headers, &batch).0, 202);
+
+    let (honest, one) = send_wrong(&gateway);
+    let path = format!("/api/v1/receipts/{}", one["receiptId"].as_str().unwrap());
+    let mut outcome = Value::Null;
+    until("the honest sender's outcome", || {
+        outcome = get_signed(&analytics, &path, &honest);
+        outcome["status"] == "rejected"
+    });
+    assert_eq!(outcome["reason"], "bad_signature");
+    let missing = format!("/api/v1/receipts/{}", uuid::Uuid::new_v4());
+    let unknown = get_signed(&analytics, &missing, &greedy);
+    assert_eq!(unknown["status"], "unknown", "{unknown}");
+    assert_eq!(unknown["unlistedRejections"][0]["receipts"], 10, "{unknown}");
+    assert_eq!(up.stop(), 0);
+    on(&data, &["audit"]).expect(0);
+}

@@ -1,4 +1,4 @@
-//! Addresses: the key by which a sender is counted, and networks in configurations.
+//! Networks in configurations, and the key by which the sender at an address is counted.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -7,16 +7,7 @@ use std::str::FromStr;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-/// The key of an address. An IPv6 sender has a whole /64 to choose its addresses from (interface
-/// identifiers have 64 bits, RFC 4291 section 2.5.1), so that is what is counted; IPv4 is the same
-/// in either notation.
-#[must_use]
-pub fn address_key(address: IpAddr) -> u128 {
-    match address.to_canonical() {
-        IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
-        IpAddr::V6(v6) => v6.to_bits() & !u128::from(u64::MAX),
-    }
-}
+pub use service::address::address_key;
 
 /// An address, or a network in CIDR notation (RFC 4632, RFC 4291 2.3), as `192.0.2.7` or
 /// `2001:db8::/32`.
@@ -75,21 +66,5 @@ impl From<Network> for String {
 impl fmt::Display for Network {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(formatter)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-
-    #[test]
-    fn a_network_of_ipv6_is_one_sender_and_ipv4_is_the_same_in_both_notations() {
-        let key = |text: &str| address_key(text.parse().unwrap());
-        assert_eq!(key("2001:db8:1:2::1"), key("2001:db8:1:2:ffff::9"));
-        assert_ne!(key("2001:db8:1:2::1"), key("2001:db8:1:3::1"));
-        assert_eq!(key("192.0.2.7"), key("::ffff:192.0.2.7"));
-        assert_ne!(key("192.0.2.7"), key("192.0.2.8"));
-        assert_ne!(key("::ffff:192.0.2.7"), key("::"));
     }
 }

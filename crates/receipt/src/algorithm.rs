@@ -31,6 +31,20 @@ impl Algorithm {
         }
     }
 
+    /// Cost of a verification, in those of Ed25519. With the rest that a receipt costs the service
+    /// (docs/sizing.md), whoever chooses the dearest keys and signatures of an algorithm gets no
+    /// more CPU for the same units than with Ed25519. The group `cost of a verification` of
+    /// benches/benches/receipts.rs measures those: 2 and 6 times Ed25519, beside twice as much of
+    /// everything else.
+    #[must_use]
+    pub const fn verification_cost(self) -> u32 {
+        match self {
+            Self::Ed25519 => 1,
+            Self::Rsa2048 => 2,
+            Self::EcdsaP256 => 3,
+        }
+    }
+
     /// Whether a signature of this algorithm can have `bytes` bytes. Of ECDSA in DER (X.690) the
     /// least are two integers of one byte each, the most two of 33.
     #[must_use]

@@ -31,6 +31,8 @@ pub struct BatchHead {
     pub receipt_count: u32,
     /// `client.id` of the first receipt.
     pub client_id: Uuid,
+    /// `signatureAlgorithm`, and so the kind of its receipts' key.
+    pub algorithm: Algorithm,
 }
 
 /// Checks that a body is one well-formed receipt. `received_at_ms` is its arrival in Unix
@@ -113,6 +115,7 @@ pub(crate) fn read_batch<'b>(
         receipt_count: u32::try_from(batch.receipts.len()).unwrap_or(u32::MAX),
         // A batch without faults has receipts without faults, and at least one.
         client_id: client_id.unwrap_or_default(),
+        algorithm: batch.algorithm,
     };
     Ok((batch, head))
 }

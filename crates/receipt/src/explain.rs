@@ -4,7 +4,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use crate::fault::{Fault, FormatError};
-use crate::judge::{Arrival, BodyKind, Judge, JudgingState};
+use crate::judge::{Arrival, BAD_SIGNATURES_MAX, BodyKind, Judge, JudgingState, STEP};
 use crate::mistakes;
 use crate::reason::{advised, reason_of};
 use crate::scratch::{self, Scratch};
@@ -176,9 +176,13 @@ impl Judge {
         )));
         explanation.canonical = String::from_utf8(payload).ok();
         // Receipts of a batch are usually signed in one way: the first bad one shows which.
-        let mut is_first = true;
-        for range in &batch.receipts {
-            let receipt = self.explain_receipt(&text[range.clone()], received_at_ms, None, is_first);
+        let (mut is_first, mut bad, mut verifies) = (true, 0, true);
+        for (index, range) in batch.receipts.iter().enumerate() {
+            if index % STEP == 0 {
+                verifies = bad < BAD_SIGNATURES_MAX;
+            }
+            let receipt = self.explain_receipt(&text[range.clone()], received_at_ms, None, verifies, is_first);
+            bad += usize::from(receipt.reason == Some(RejectReason::BadSignature));
             if receipt.reason.is_some() {
                 explanation.outcome = "rejected";
                 is_first = false;
@@ -189,23 +193,20 @@ impl Judge {
     }
 
     /// Explains a receipt. `request_signature` is `None` for one of a batch, whose request has
-    /// none. With `diagnoses`, a bad signature is compared with the usual mistakes.
+    /// none; `verifies` is false once the batch is abandoned. With `diagnoses`, a bad signature is
+    /// compared with the usual mistakes.
     fn explain_receipt(
         &self,
         text: &str,
         received_at_ms: i64,
         request_signature: Option<Option<&str>>,
+        verifies: bool,
         diagnoses: bool,
     ) -> Explanation {
         let mut explanation = Explanation::new();
         let examined = scratch::with(|scratch: &mut Scratch| {
-            let examined = self.examine(
-                text,
-                received_at_ms,
-                request_signature.flatten(),
-                &|| diagnoses,
-                scratch,
-            );
+            let header = request_signature.flatten();
+            let examined = self.examine(text, received_at_ms, header, verifies, &|| diagnoses, scratch);
             if examined.payload_hash.is_some() {
                 explanation.canonical = Some(String::from_utf8_lossy(&scratch.canonical).into_owned());
             }
@@ -226,7 +227,9 @@ impl Judge {
                 }
                 explanation.note("signature", CheckResult::Skipped, "");
             }
-            JudgingState::Unsigned(ref receipt) | JudgingState::Good(ref receipt, _) => {
+            JudgingState::Unsigned(ref receipt)
+            | JudgingState::Abandoned(ref receipt)
+            | JudgingState::Good(ref receipt, _) => {
                 explanation.receipt_id = Some(receipt.receipt_id);
                 explanation.note("format", CheckResult::Passed, "");
                 explanation.note("public_key", CheckResult::Passed, receipt.algorithm.as_str());
@@ -238,6 +241,10 @@ impl Judge {
                 let reason = RejectReason::BadSignature;
                 if !is_sent {
                     explanation.note("signature", CheckResult::Skipped, "");
+                } else if !verifies {
+                    let reason = RejectReason::BatchAbandoned;
+                    explanation.note("signature", CheckResult::Skipped, describe(reason));
+                    explanation.reject(reason);
                 } else if matches!(examined.state, JudgingState::Good(..)) {
                     explanation.signature("signature", Ok(()));
                 } else {

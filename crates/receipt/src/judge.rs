@@ -1,8 +1,9 @@
 //! The verdict on a record: every receipt in it ends in exactly one outcome.
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use rayon::prelude::*;
 
@@ -28,6 +29,14 @@ const CHUNK: usize = 16;
 /// Bad signatures of one second of arrivals that are compared with the usual mistakes, which takes
 /// about 20 verifications each: a flood of them costs no more than that.
 const DIAGNOSED_PER_S_MAX: u64 = 10;
+
+/// Receipts of a batch are judged in steps of this many. A batch is abandoned between two steps, so
+/// which receipts are judged depends on the batch alone.
+pub(crate) const STEP: usize = 32 * CHUNK;
+
+/// Bad signatures after which the receipts of further steps aren't judged. Whoever signs such a
+/// batch pays for one signature, and each receipt costs the service another.
+pub(crate) const BAD_SIGNATURES_MAX: usize = 100;
 
 /// Kind of a record's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -78,6 +87,8 @@ pub(crate) enum JudgingState<'a> {
     Unreadable(Box<Unreadable<'a>>),
     /// The signature isn't the key's, or wasn't verified because that of the request isn't.
     Unsigned(Box<Receipt<'a>>),
+    /// The signature wasn't verified, because the receipt's batch was abandoned before.
+    Abandoned(Box<Receipt<'a>>),
     /// The receipt itself is good.
     Good(Box<Receipt<'a>>, PublicKey),
 }
@@ -124,7 +135,9 @@ impl Judge {
     /// receipt at index 0 whose `raw` is the whole body.
     ///
     /// The receipts of a signed batch are judged in parallel on the rayon pool of the calling
-    /// thread, each by itself: a verdict doesn't depend on what else is in the batch.
+    /// thread, each by itself: a verdict doesn't depend on what else is in the batch. Once a step
+    /// of 512 receipts ends with 100 bad signatures or more, there are no further verdicts: the
+    /// receipts behind it are rejected as [`RejectReason::BatchAbandoned`].
     pub fn judge<R: Send>(&self, arrival: &Arrival<'_>, each: &(impl Fn(u16, Judged<'_>) -> R + Sync)) -> Vec<R> {
         match arrival.kind {
             BodyKind::Receipt => vec![each(0, self.judge_receipt(arrival))],
@@ -140,7 +153,7 @@ impl Judge {
         let header = arrival.request_signature;
         let may_diagnose = || self.may_diagnose(arrival.received_at_ms);
         let examined =
-            scratch::with(|scratch| self.examine(text, arrival.received_at_ms, header, &may_diagnose, scratch));
+            scratch::with(|scratch| self.examine(text, arrival.received_at_ms, header, true, &may_diagnose, scratch));
         examined.judged(None)
     }
 
@@ -171,31 +184,32 @@ impl Judge {
             key_fingerprint,
         });
         let may_diagnose = || self.may_diagnose(arrival.received_at_ms);
-        let judge = |range: &std::ops::Range<usize>, scratch: &mut Scratch| {
-            self.examine(
-                &text[range.clone()],
-                arrival.received_at_ms,
-                None,
-                &may_diagnose,
-                scratch,
+        let bad = AtomicUsize::new(0);
+        let judge = |index: usize, range: &Range<usize>, verifies: bool, scratch: &mut Scratch| {
+            let text = &text[range.clone()];
+            let examined = self.examine(text, arrival.received_at_ms, None, verifies, &may_diagnose, scratch);
+            bad.fetch_add(usize::from(examined.has_bad_signature()), Ordering::Relaxed);
+            each(
+                u16::try_from(index).unwrap_or(u16::MAX),
+                examined.judged(Some(&signature)),
             )
         };
-        let chunks = batch.receipts.par_chunks(CHUNK);
-        let examined: Vec<Vec<Examined<'_>>> = chunks
-            .map(|chunk| scratch::with(|scratch| chunk.iter().map(|range| judge(range, scratch)).collect()))
-            .collect();
-        let results: Vec<Vec<R>> = examined
-            .into_par_iter()
-            .enumerate()
-            .map(|(chunk, examined)| {
-                let indices = (chunk * CHUNK..).map(|index| u16::try_from(index).unwrap_or(u16::MAX));
-                indices
-                    .zip(examined)
-                    .map(|(index, examined)| each(index, examined.judged(Some(&signature))))
-                    .collect()
-            })
-            .collect();
-        results.into_iter().flatten().collect()
+        let mut results = Vec::with_capacity(batch.receipts.len());
+        for (step, ranges) in batch.receipts.chunks(STEP).enumerate() {
+            let verifies = bad.load(Ordering::Relaxed) < BAD_SIGNATURES_MAX;
+            let chunks = ranges.par_chunks(CHUNK).enumerate();
+            let judged = chunks.map(|(chunk, ranges)| {
+                let indices = step * STEP + chunk * CHUNK..;
+                scratch::with(|scratch| {
+                    let receipts = indices.zip(ranges);
+                    receipts
+                        .map(|(index, range)| judge(index, range, verifies, scratch))
+                        .collect::<Vec<R>>()
+                })
+            });
+            results.extend(judged.collect::<Vec<_>>().into_iter().flatten());
+        }
+        results
     }
 
     /// The body as text, if it isn't too large to be looked at.
@@ -235,12 +249,14 @@ impl Judge {
 
     /// Looks at a receipt by itself, and first at the signature of the request that brought it, if
     /// there is one. Leaves its canonical bytes in `scratch.canonical`, empty where it has none.
-    /// `may_diagnose` decides whether a bad signature is compared with the usual mistakes.
+    /// Without `verifies` its own signature isn't verified. `may_diagnose` decides whether a bad
+    /// signature is compared with the usual mistakes.
     pub(crate) fn examine<'b>(
         &self,
         text: &'b str,
         received_at_ms: i64,
         request_signature: Option<&str>,
+        verifies: bool,
         may_diagnose: &dyn Fn() -> bool,
         scratch: &mut Scratch,
     ) -> Examined<'b> {
@@ -278,6 +294,7 @@ impl Judge {
         let mut advice = None;
         let state = match (read, key, &hash) {
             (Ok(receipt), ..) if outer.is_err() => JudgingState::Unsigned(Box::new(receipt)),
+            (Ok(receipt), ..) if !verifies => JudgingState::Abandoned(Box::new(receipt)),
             (Ok(receipt), Some(key), Some(hash)) if key.verify_hashed(canonical, hash, &receipt.signature) => {
                 JudgingState::Good(Box::new(receipt), key)
             }
@@ -300,6 +317,11 @@ impl Judge {
 }
 
 impl<'a> Examined<'a> {
+    /// Whether its own signature isn't its key's.
+    pub(crate) fn has_bad_signature(&self) -> bool {
+        matches!(self.state, JudgingState::Unsigned(_)) && self.outer.is_ok()
+    }
+
     /// The outcome, of a receipt in a batch if it was signed.
     pub(crate) fn judged(self, batch: Option<&Arc<BatchSignature>>) -> Judged<'a> {
         let origin = if batch.is_some() {
@@ -328,6 +350,10 @@ impl<'a> Examined<'a> {
             (JudgingState::Good(receipt, _) | JudgingState::Unsigned(receipt), _) => {
                 let reason = RejectReason::BadSignature;
                 (reason, advised(reason, advice), Ids::of(*receipt))
+            }
+            (JudgingState::Abandoned(receipt), _) => {
+                let reason = RejectReason::BatchAbandoned;
+                (reason, describe(reason).to_owned(), Ids::of(*receipt))
             }
             (JudgingState::Unreadable(unreadable), _) => {
                 let Unreadable {

@@ -24,23 +24,38 @@ pub struct Signer {
     pub client_ids: Vec<Uuid>,
 }
 
+/// A well-formed receipt whose request's signature isn't verified yet.
+#[derive(Debug)]
+#[must_use = "the request's signature must be verified"]
+pub struct UnverifiedReceipt {
+    head: ReceiptHead,
+    key_pem: String,
+}
+
+impl UnverifiedReceipt {
+    /// Algorithm of the receipt, and so of its request's signature.
+    #[must_use]
+    pub fn algorithm(&self) -> Algorithm {
+        self.head.algorithm
+    }
+}
+
 /// A well-formed batch whose signature isn't verified yet.
 #[derive(Debug)]
 #[must_use = "its signature must be verified"]
 pub struct UnverifiedBatch {
     head: BatchHead,
     client_ids: Vec<Uuid>,
-    algorithm: Algorithm,
     key_pem: String,
     payload: Vec<u8>,
     signature: SignatureBytes,
 }
 
 impl UnverifiedBatch {
-    /// Number of receipts in the batch, each with a signature of its own.
+    /// Members that the answer names.
     #[must_use]
-    pub fn receipt_count(&self) -> u32 {
-        self.head.receipt_count
+    pub fn head(&self) -> &BatchHead {
+        &self.head
     }
 }
 
@@ -59,8 +74,49 @@ pub enum NotSigned {
 }
 
 impl Judge {
-    /// Checks that a body is one well-formed receipt, as [`check_receipt`](crate::check_receipt)
-    /// does, and that `header` (`X-Service-Signature`) is its key's signature over the body.
+    /// Reads a body as one well-formed receipt, as [`check_receipt`](crate::check_receipt) does,
+    /// without verifying a signature. `header` is `X-Service-Signature`.
+    ///
+    /// # Errors
+    /// [`NotSigned`], never for its signature.
+    pub fn read_signed_receipt(
+        &self,
+        body: &[u8],
+        received_at_ms: i64,
+        header: &str,
+    ) -> Result<UnverifiedReceipt, NotSigned> {
+        scratch::with(|scratch| {
+            let receipt = parse_receipt(body, received_at_ms, &self.limits, scratch)?;
+            let bytes = rules::signature(header).map_or(0, |signature| signature.len());
+            ImpossibleLength::check(receipt.algorithm, bytes)?;
+            Ok(UnverifiedReceipt {
+                head: ReceiptHead::of(&receipt),
+                key_pem: receipt.public_key.into_owned(),
+            })
+        })
+    }
+
+    /// Verifies that `header` is the signature over the body by the receipt's key.
+    ///
+    /// # Errors
+    /// [`NotSigned`].
+    pub fn verify_receipt(
+        &self,
+        receipt: &UnverifiedReceipt,
+        body: &[u8],
+        header: &str,
+    ) -> Result<(ReceiptHead, Signer), NotSigned> {
+        let key = self.key(&receipt.key_pem, "/client/publicKey")?;
+        check_request(&key, body, header)?;
+        let signer = Signer {
+            key_fingerprint: *key.fingerprint(),
+            client_ids: vec![receipt.head.client_id],
+        };
+        Ok((receipt.head, signer))
+    }
+
+    /// Checks that a body is one well-formed receipt, and that `header` is its key's signature over
+    /// the body.
     ///
     /// # Errors
     /// [`NotSigned`].
@@ -70,18 +126,8 @@ impl Judge {
         received_at_ms: i64,
         header: &str,
     ) -> Result<(ReceiptHead, Signer), NotSigned> {
-        scratch::with(|scratch| {
-            let receipt = parse_receipt(body, received_at_ms, &self.limits, scratch)?;
-            let bytes = rules::signature(header).map_or(0, |signature| signature.len());
-            ImpossibleLength::check(receipt.algorithm, bytes)?;
-            let key = self.key(&receipt.public_key, "/client/publicKey")?;
-            check_request(&key, body, header)?;
-            let signer = Signer {
-                key_fingerprint: *key.fingerprint(),
-                client_ids: vec![receipt.client_id],
-            };
-            Ok((ReceiptHead::of(&receipt), signer))
-        })
+        let receipt = self.read_signed_receipt(body, received_at_ms, header)?;
+        self.verify_receipt(&receipt, body, header)
     }
 
     /// Reads a body as one well-formed batch, as [`check_batch`](crate::check_batch) does, without
@@ -114,16 +160,10 @@ impl Judge {
         ImpossibleLength::check(batch.algorithm, batch.signature.len())?;
         client_ids.sort_unstable();
         client_ids.dedup();
-        let Batch {
-            algorithm,
-            signature,
-            key_pem,
-            ..
-        } = batch;
+        let Batch { signature, key_pem, .. } = batch;
         Ok(UnverifiedBatch {
             head,
             client_ids,
-            algorithm,
             key_pem: key_pem.map(Cow::into_owned).unwrap_or_default(),
             payload,
             signature,
@@ -138,13 +178,12 @@ impl Judge {
         let UnverifiedBatch {
             head,
             client_ids,
-            algorithm,
             key_pem,
             payload,
             signature,
         } = batch;
         let key = self.key(&key_pem, "/receipts/0/client/publicKey")?;
-        check_batch(&key, algorithm, &signature, &payload)?;
+        check_batch(&key, head.algorithm, &signature, &payload)?;
         let signer = Signer {
             key_fingerprint: *key.fingerprint(),
             client_ids,

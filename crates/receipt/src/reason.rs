@@ -13,6 +13,9 @@ pub(crate) const fn describe(reason: RejectReason) -> &'static str {
             "the batch's signature isn't client.publicKey's over the canonical batch without signature and \
              signatureAlgorithm"
         }
+        RejectReason::BatchAbandoned => {
+            "receipts before this one in its batch have 100 bad signatures or more, so its own wasn't verified"
+        }
         RejectReason::BadRequestSignature => "X-Service-Signature isn't client.publicKey's over the request's body",
         _ => "the receipt breaks a rule of the format",
     }

@@ -41,6 +41,9 @@ reasons! {
     BadSignature = "bad_signature",
     /// The batch's signature doesn't verify. Its receipts aren't looked at.
     BadBatchSignature = "bad_batch_signature",
+    /// Receipts before this one in its batch have 100 bad signatures or more, so its own wasn't
+    /// verified. No verdict on the receipt: in another batch it counts.
+    BatchAbandoned = "batch_abandoned",
     /// The signature of the request that brought the receipt doesn't verify. Its own isn't looked
     /// at.
     BadRequestSignature = "bad_request_signature",
@@ -81,6 +84,7 @@ impl RejectReason {
             Self::Malformed
             | Self::BadSignature
             | Self::BadBatchSignature
+            | Self::BatchAbandoned
             | Self::BadRequestSignature
             | Self::BadPublicKey
             | Self::KeyAlgorithmMismatch

@@ -20,6 +20,7 @@
 //! The crate knows no receipt, log or warehouse.
 #![forbid(unsafe_code)]
 
+pub mod address;
 pub mod config;
 pub mod cpu;
 pub mod data;

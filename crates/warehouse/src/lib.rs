@@ -38,7 +38,7 @@ pub use queries::{
     ReceiptCursor, ReceiptFacts, ReceiptRejection, ReceiptsOf, Refusal, RefusalCursor, RefusalFilter, RefusalStats,
     Rejected, RejectedCursor, RejectedFilter, RejectedOrder, Replay, SectionOffsets, SenderOccurrence, SenderOutcome,
     SenderPage, StampColumns, StandingPayload, StandingRejection, StoredBatchSignature, StoredEvidence, StoredReceipt,
-    StreamChanges, StreamPosition, Totals, Trust, VERIFIED,
+    StreamChanges, StreamPosition, Totals, Trust, UnlistedDay, VERIFIED,
 };
 pub use receipt_clickhouse::{
     ClickHouseClient, EngineError, Password, Remedy, SqlStatement, Target, WarehouseConfig, WarehouseError,

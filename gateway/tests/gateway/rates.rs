@@ -2,7 +2,10 @@
 
 use std::net::Ipv4Addr;
 
-use serde_json::json;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use receipt::{Algorithm, Limits, SigningKey, sign_batch, sign_receipt};
+use serde_json::{Value, json};
 
 use crate::client::{Answer, Client};
 use crate::running::Running;
@@ -57,22 +60,49 @@ async fn a_request_costs_the_signatures_that_will_be_verified() {
         (BATCH, batch(10), 12),
         (WEBHOOK, receipt().0, 2),
         (WEBHOOK, batch(10), 22),
-        (EXPLAIN, receipt().0, 42),
-        (EXPLAIN, batch(10), 52),
+        // As of the dearest algorithm.
+        (EXPLAIN, receipt().0, 126),
+        (EXPLAIN, batch(10), 156),
     ] {
-        let gateway = Running::with(|config| {
-            config.rate_address_verifications_per_s = 1;
-            config.rate_burst_s = 3_600;
-        })
-        .await;
-        let answer = gateway.post(path, FIELDS, &body).await;
-        assert!(answer.status < 300, "{path}: {}", answer.status);
-        let remaining = 3_600 - number(&answer, "x-ratelimit-remaining");
-        assert!(
-            (cost - 1..=cost).contains(&remaining),
-            "{path}: {remaining} and not {cost}"
-        );
-        gateway.stop().await;
+        assert_cost(path, FIELDS, &body, cost).await;
+    }
+}
+
+async fn assert_cost(path: &str, fields: &[(&str, &str)], body: &[u8], cost: i64) {
+    let gateway = Running::with(|config| {
+        config.rate_address_verifications_per_s = 1;
+        config.rate_burst_s = 3_600;
+    })
+    .await;
+    let answer = gateway.post(path, fields, body).await;
+    assert!(answer.status < 300, "{path}: {}", answer.status);
+    let charged = 3_600 - number(&answer, "x-ratelimit-remaining");
+    assert!((cost - 1..=cost).contains(&charged), "{path}: {charged} and not {cost}");
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_verification_costs_what_its_algorithm_costs() {
+    let (limits, bytes) = (Limits::default(), |value: &Value| serde_json::to_vec(value).unwrap());
+    let costs = Algorithm::ALL.map(Algorithm::verification_cost);
+    assert!(costs[0] == 1 && costs[1..].iter().all(|cost| *cost > 1), "{costs:?}");
+    for algorithm in Algorithm::ALL {
+        let key = SigningKey::generate(algorithm).unwrap();
+        let one = sign_receipt(&bytes(&plain()), &key, &limits).unwrap();
+        let receipts: Vec<Value> = (0..10).map(|_| plain()).collect();
+        let unsigned = json!({"version": "1.0.0", "batchId": "b", "receipts": receipts});
+        let many = sign_batch(&bytes(&unsigned), &key, &limits).unwrap();
+        let signature = STANDARD.encode(key.sign(&one).unwrap());
+        let fields = [JSON, &[("x-service-signature", signature.as_str())]].concat();
+        for (path, body, verifications) in [
+            (RECEIPTS, &one, 3),
+            (BATCH, &many, 12),
+            (WEBHOOK, &one, 2),
+            (WEBHOOK, &many, 22),
+        ] {
+            let cost = verifications * i64::from(algorithm.verification_cost());
+            assert_cost(path, &fields, body, cost).await;
+        }
     }
 }
 

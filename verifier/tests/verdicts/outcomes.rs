@@ -184,5 +184,7 @@ async fn the_largest_batch_with_only_bad_signatures_is_appended() {
     world.append(batch_of(&key, &receipts)).await;
     world.run_until_caught_up().await;
     let found = world.contiguous().await;
-    found.assert_outcomes(0, &[("bad_signature", receipts.len() as u64)]);
+    // Behind the first 512 it is abandoned.
+    let abandoned = receipts.len() as u64 - 512;
+    found.assert_outcomes(0, &[("bad_signature", 512), ("batch_abandoned", abandoned)]);
 }

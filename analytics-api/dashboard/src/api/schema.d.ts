@@ -656,6 +656,11 @@ export interface components {
             status: string;
             /** Format: date-time */
             timestamp: string | null;
+            /**
+             * @description Days of which rejected receipts are only counted, without bytes and IDs. An `unknown`
+             *     receipt may be one of them; only there then.
+             */
+            unlistedRejections?: components["schemas"]["UnlistedRejections"][];
         } & components["schemas"]["Completeness"];
         /** @description An answer in JSON: its own members, then those of its completeness. */
         Complete_Refusals: {
@@ -819,6 +824,11 @@ export interface components {
             more: boolean;
             /** @description Whether outcomes behind `after` are left out, because they are too old. */
             truncated: boolean;
+            /**
+             * @description Days of which rejected receipts are only counted, without bytes and IDs. Only there if there
+             *     are any.
+             */
+            unlistedRejections?: components["schemas"]["UnlistedRejections"][];
         };
         /** @description Usage of an entry. */
         Entry: {
@@ -981,7 +991,7 @@ export interface components {
             /**
              * Format: int32
              * @description Receipts that the line counts, if it was rejected; several only where more were rejected
-             *     than are stored of a key, a publisher and a day.
+             *     than are stored of a day: see `unlistedRejections`.
              */
             receipts?: number;
             /**
@@ -1168,6 +1178,11 @@ export interface components {
             status: string;
             /** Format: date-time */
             timestamp: string | null;
+            /**
+             * @description Days of which rejected receipts are only counted, without bytes and IDs. An `unknown`
+             *     receipt may be one of them; only there then.
+             */
+            unlistedRejections?: components["schemas"]["UnlistedRejections"][];
         };
         /** @description Rejected receipts and their reasons. */
         Refusals: {
@@ -1320,6 +1335,16 @@ export interface components {
              */
             uniqueClients: number;
             usageByPurpose: components["schemas"]["PurposeCounts"];
+        };
+        /** @description Rejected receipts of a day that are only counted: none can be looked up by its ID. */
+        UnlistedRejections: {
+            /**
+             * Format: date
+             * @description The UTC day of arrival.
+             */
+            day: string;
+            /** Format: int64 */
+            receipts: number;
         };
         /** @description The values of one period. */
         Values: {

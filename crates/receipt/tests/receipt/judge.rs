@@ -485,12 +485,69 @@ fn explanations_agree_with_verdicts() {
 }
 
 #[test]
+fn a_batch_is_abandoned_behind_a_step_with_a_hundred_bad_signatures() {
+    use RejectReason::{BadSignature, BatchAbandoned};
+    let good = signed(1, ED25519);
+    let mut bad = good.clone();
+    set(&mut bad, "/signature", json!(STANDARD.encode([7; 64])));
+    // The bad ones, how many there are in all, and how many are judged.
+    for (bad_ones, receipts, judged) in [
+        (20..119, 600, 600),
+        (20..120, 512, 512),
+        (20..120, 600, 512),
+        (460..560, 1_100, 1_024),
+    ] {
+        let all = (0..receipts).map(|index| {
+            let is_bad = bad_ones.contains(&index);
+            if is_bad { bad.clone() } else { good.clone() }
+        });
+        let unsigned = json!({"version": "1.0.0", "batchId": "b", "receipts": all.collect::<Vec<_>>()});
+        let body = sign_batch(&bytes(&unsigned), key(ED25519), &Limits::default()).unwrap();
+        let expected: Vec<_> = (0..receipts)
+            .map(|index| match index {
+                _ if index >= judged => Some(BatchAbandoned),
+                _ if bad_ones.contains(&index) => Some(BadSignature),
+                _ => None,
+            })
+            .collect();
+        let arrival = arrival(BodyKind::Batch, &body);
+        assert!(reasons(&arrival) == expected, "{bad_ones:?} of {receipts}");
+        let explained = judge().explain(&arrival);
+        let explained: Vec<_> = explained.receipts.iter().map(|one| one.reason).collect();
+        assert!(explained == expected, "{bad_ones:?} of {receipts}");
+    }
+    // An abandoned receipt has all that finds it and replays it.
+    let all = [vec![bad; 512], vec![good.clone()]].concat();
+    let unsigned = json!({"version": "1.0.0", "batchId": "b", "receipts": all});
+    let body = sign_batch(&bytes(&unsigned), key(ED25519), &Limits::default()).unwrap();
+    let last = judge().judge(&arrival(BodyKind::Batch, &body), &|_, judged| match judged {
+        Judged::Rejected(rejected) => {
+            assert_eq!(rejected.origin, Origin::SignedBatch);
+            assert!(rejected.publisher.is_some() && rejected.key_fingerprint.is_some());
+            (
+                rejected.reason,
+                rejected.receipt_id.map(|id| id.to_string()),
+                rejected.raw.to_vec(),
+            )
+        }
+        Judged::Verified(verified) => panic!("{verified:?}"),
+    });
+    let (reason_of_last, receipt_id, raw) = last.into_iter().next_back().unwrap();
+    assert_eq!(
+        (reason_of_last, receipt_id.as_deref()),
+        (BatchAbandoned, good["receiptId"].as_str())
+    );
+    assert_eq!(reason(&raw), None);
+}
+
+#[test]
 fn reasons_are_stable() {
     let reasons: Vec<&str> = RejectReason::ALL.iter().map(|reason| reason.as_str()).collect();
     assert_eq!(
         reasons.join(" "),
-        "malformed bad_signature bad_batch_signature bad_request_signature bad_public_key key_algorithm_mismatch \
-         bad_content_hash timestamp_out_of_range unsupported_version unsupported_algorithm refused_by_warehouse \
+        "malformed bad_signature bad_batch_signature batch_abandoned bad_request_signature bad_public_key \
+         key_algorithm_mismatch bad_content_hash timestamp_out_of_range unsupported_version unsupported_algorithm \
+         refused_by_warehouse \
          client_key_unknown client_key_revoked entry_unknown client_id_reserved"
     );
     for reason in RejectReason::ALL {

@@ -22,6 +22,7 @@ mod rejected;
 mod scope;
 mod sender;
 mod totals;
+mod unlisted;
 
 use crate::SqlStatement;
 use uuid::Uuid;
@@ -45,6 +46,7 @@ pub use rejected::{
 pub use scope::{Below, QueryScope};
 pub use sender::{LogRanges, ReasonSummary, SenderOccurrence, SenderOutcome, SenderPage};
 pub use totals::Totals;
+pub use unlisted::UnlistedDay;
 
 /// Filter of receipts: a half-open range of timestamps, and optional members.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

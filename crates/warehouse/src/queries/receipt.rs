@@ -24,11 +24,11 @@ pub enum ReceiptsOf {
 }
 
 impl ReceiptsOf {
-    fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         matches!(self, Self::Publisher(scope, _) if scope.is_empty())
     }
 
-    fn condition(&self) -> String {
+    pub(super) fn condition(&self) -> String {
         match self {
             Self::Publisher(scope, None) => scope.condition().to_owned(),
             Self::Publisher(scope, Some(_)) => format!("{} AND {OF_KEY}", scope.condition()),
@@ -36,7 +36,7 @@ impl ReceiptsOf {
         }
     }
 
-    fn bind(&self, call: SqlStatement) -> SqlStatement {
+    pub(super) fn bind(&self, call: SqlStatement) -> SqlStatement {
         match self {
             Self::Publisher(scope, None) => scope.bind(call),
             Self::Publisher(scope, Some(key)) => bind_key(scope.bind(call), key),
@@ -123,6 +123,14 @@ pub struct ReceiptFacts {
     pub totals: PayloadTotals,
     /// Refusals in log order, at most 100.
     pub rejected: Vec<ReceiptRejection>,
+}
+
+impl ReceiptFacts {
+    /// Whether nothing has the ID.
+    #[must_use]
+    pub fn is_unknown(&self) -> bool {
+        self.totals.payloads == 0 && self.rejected.is_empty()
+    }
 }
 
 /// Counts of all valid payloads under an ID, whatever page is returned.
