@@ -245,7 +245,9 @@ impl EvidenceWriter {
             let (some, rest) = rows.split_at(rows_max.min(rows.len()));
             match warehouse.insert_evidence(some).await {
                 Ok(()) => rows = rest,
-                Err(error) if error.remedy() == Remedy::Split && some.len() > 1 => rows_max = some.len() / 2,
+                Err(error) if some.len() > 1 && (error.remedy() == Remedy::Split || error.is_out_of_memory()) => {
+                    rows_max = some.len() / 2;
+                }
                 Err(error) if error.remedy() == Remedy::Split => {
                     error!(%error, "evidence that the table refuses is left out");
                     rows = rest;

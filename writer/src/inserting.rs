@@ -11,6 +11,10 @@
 //!
 //! After a statement whose result is unknown the writer takes a new epoch, which ends that
 //! statement, before it tries again.
+//!
+//! A batch that the warehouse has too little memory for is inserted in runs of fewer blocks, down
+//! to one. Each run has the steps above, and progress is published behind the last one. So a crash
+//! between two runs is one after a ledger row.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -41,12 +45,14 @@ pub struct Inserter {
     retry: Retry,
     epoch: WriterEpoch,
     /// Positions at or above the end of the ledger whose rows the table refused, before or in this
-    /// batch.
+    /// run.
     refused: BTreeSet<u128>,
-    /// Rejections of rows that were refused in this batch. They are a part of each attempt.
+    /// Rejections of rows that were refused in this run. They are a part of each attempt.
     rejections: Vec<RecordBatch>,
     /// Partitions of `receipts`, as epoch and number, whose stored refusals were read.
     known: BTreeSet<(u32, u32)>,
+    /// Blocks of one run: fewer after the warehouse lacked memory, twice as many after each batch.
+    run_blocks_max: usize,
 }
 
 /// A batch that is stored.
@@ -100,6 +106,7 @@ impl Inserter {
             refused: BTreeSet::new(),
             rejections: Vec::new(),
             known: BTreeSet::new(),
+            run_blocks_max: usize::MAX,
         }
     }
 
@@ -116,19 +123,34 @@ impl Inserter {
     pub async fn insert(&mut self, batch: ReadBatch) -> Result<InsertedBatch, NotInserted> {
         let started = Instant::now();
         let mut pauses = self.retry.pauses();
-        let (accepted, rejected) = loop {
-            match self.attempt(&batch).await {
-                Ok(counts) => break counts,
+        let (mut accepted, mut rejected) = (0, 0);
+        let mut left = &batch.blocks[..];
+        while !left.is_empty() {
+            let (run, behind) = left.split_at(self.run_blocks_max.min(left.len()));
+            match self.attempt(run).await {
+                Ok(counts) => {
+                    accepted += counts.0;
+                    rejected += counts.1;
+                    self.forget_refusals(run);
+                    left = behind;
+                    pauses = self.retry.pauses();
+                }
                 Err(InsertAttempt::Superseded) => return Err(NotInserted::Superseded),
                 Err(InsertAttempt::Failed(error)) => {
                     counter!("receipts_writer_insert_failures_total").increment(1);
-                    self.retry.pause("warehouse", &error, &mut pauses).await?;
+                    if error.is_out_of_memory() && run.len() > 1 {
+                        self.run_blocks_max = run.len() / 2;
+                        warn!(blocks = self.run_blocks_max, %error, "the insert is halved");
+                    } else {
+                        self.retry.pause("warehouse", &error, &mut pauses).await?;
+                    }
                     if error.is_retryable() {
                         self.renew_epoch().await?;
                     }
                 }
             }
-        };
+        }
+        self.run_blocks_max = self.run_blocks_max.saturating_mul(2);
         self.retry.parts.recovered("warehouse");
         histogram!("receipts_writer_stage_seconds", "stage" => "insert").record(started.elapsed().as_secs_f64());
         Ok(InsertedBatch {
@@ -157,18 +179,18 @@ impl Inserter {
         }
     }
 
-    async fn attempt(&mut self, batch: &ReadBatch) -> Result<(u64, u64), InsertAttempt> {
-        self.read_refusals(&batch.blocks).await?;
-        let refused = insert_accepted(&self.warehouse, self.accepted(batch), Some(&self.epoch)).await?;
-        let mut rejected: Vec<RecordBatch> = batch.blocks.iter().map(|read| read.block.rejected()).collect();
+    async fn attempt(&mut self, blocks: &[ReadBlock]) -> Result<(u64, u64), InsertAttempt> {
+        self.read_refusals(blocks).await?;
+        let refused = insert_accepted(&self.warehouse, self.accepted(blocks), Some(&self.epoch)).await?;
+        let mut rejected: Vec<RecordBatch> = blocks.iter().map(|read| read.block.rejected()).collect();
         if !refused.is_empty() {
             let rejections = self.refuse(refused).await?;
             self.rejections.extend(rejections);
         }
         rejected.extend(self.rejections.iter().cloned());
         insert_rejections(&self.warehouse, rejected, Some(&self.epoch)).await?;
-        count(&self.usage, &self.cpu, self.accepted(batch), Some(&self.epoch)).await?;
-        let lines = self.ledger(&batch.blocks);
+        count(&self.usage, &self.cpu, self.accepted(blocks), Some(&self.epoch)).await?;
+        let lines = self.ledger(blocks);
         self.warehouse.insert_ledger(&lines, Some(&self.epoch)).await?;
         // Superseded inserts write nothing and report success.
         if !self.warehouse.holds_epoch(&self.epoch).await? {
@@ -179,11 +201,9 @@ impl Inserter {
     }
 
     /// Accepted rows without those that the table refused.
-    fn accepted(&self, batch: &ReadBatch) -> Vec<RecordBatch> {
-        let blocks = batch.blocks.iter();
-        blocks
-            .flat_map(|read| accepted_without(&read.block, &self.refused))
-            .collect()
+    fn accepted(&self, blocks: &[ReadBlock]) -> Vec<RecordBatch> {
+        let rows = |read: &ReadBlock| accepted_without(&read.block, &self.refused);
+        blocks.iter().flat_map(rows).collect()
     }
 
     /// Reads which rows of these blocks and later ones an earlier writer stored as refused, once a
@@ -253,7 +273,7 @@ impl Inserter {
     }
 
     /// Forgets refusals of these blocks, which are in the ledger.
-    pub fn forget_refusals(&mut self, blocks: &[ReadBlock]) {
+    fn forget_refusals(&mut self, blocks: &[ReadBlock]) {
         self.rejections.clear();
         for read in blocks.iter().filter(|read| !read.block.header.source.is_empty()) {
             let positions: Vec<u128> = self

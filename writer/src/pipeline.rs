@@ -88,7 +88,6 @@ impl OwnedShard {
         let Some(last) = inserted.batch.blocks.last() else {
             return Ok(());
         };
-        self.inserter.forget_refusals(&inserted.batch.blocks);
         self.version += 1;
         let next = VerdictsPosition {
             epoch: last.position.epoch,

@@ -769,6 +769,10 @@ fn a_configuration_that_can_not_work_starts_nothing() {
         "{}",
         ran.stderr
     );
+    std::fs::write(&file, "[limits]\nbatch_receipts_max = 65535\n").unwrap();
+    let ran = on(&data, &["config", "check", "--config", config]).expect(2);
+    let needed = "warehouse.memory_bytes_max is 734003200, must be at least 838848512";
+    assert!(ran.stderr.contains(needed), "{}", ran.stderr);
     std::fs::write(&file, "[kafka]\nbrokers = \"127.0.0.1:9092\"\n").unwrap();
     for command in [
         &["config", "check", "--config", config][..],

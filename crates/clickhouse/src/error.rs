@@ -101,6 +101,12 @@ impl WarehouseError {
         matches!(self, Self::Unavailable(_))
     }
 
+    /// Whether the engine had too little memory: a smaller statement may fit.
+    #[must_use]
+    pub fn is_out_of_memory(&self) -> bool {
+        matches!(self, Self::Unavailable(message) if code_in(message).is_some_and(|code| OUT_OF_MEMORY.contains(&code)))
+    }
+
     /// The error as a statement over stored data meets it: some codes then mean a damaged file,
     /// which for an insert mean a damaged request or a damaged transfer.
     pub(crate) fn of_stored_data(self) -> Self {
@@ -189,6 +195,12 @@ const MAY_PASS: [u32; 47] = [
     1000, // POCO_EXCEPTION
     1001, // STD_EXCEPTION: file system errors
     1002, // UNKNOWN_EXCEPTION
+];
+
+/// ClickHouse's codes for too little memory.
+const OUT_OF_MEMORY: [u32; 2] = [
+    173, // CANNOT_ALLOCATE_MEMORY
+    241, // MEMORY_LIMIT_EXCEEDED
 ];
 
 /// ClickHouse's codes for what is wrong with the statement, the tables or the account, whatever the

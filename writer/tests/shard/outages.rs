@@ -114,6 +114,30 @@ fn a_slow_server_is_waited_for() {
 }
 
 #[test]
+fn a_batch_that_the_memory_does_not_hold_is_inserted_in_parts() {
+    run(async {
+        let (mut world, proxy) = World::behind_proxy().await;
+        world.config.insert_interval_ms = 500;
+        let mut source = Source::new(3, 0, 1);
+        for block in 0..32 {
+            let receipts = (block * 200..(block + 1) * 200).map(Accepted);
+            world.append(source.block(&[receipts.collect(), vec![Rejected]])).await;
+        }
+        // All together need 30 MB, one block some 9.
+        proxy.set(Mode::Memory(16 << 20));
+        let writer = world.spawn();
+        world.caught_up(writer::GROUP).await;
+        let parts = proxy.inserts("ledger");
+        assert!(parts > 1, "{parts}");
+        proxy.set(Mode::Open);
+        world.append(source.singles(6_400..6_500)).await;
+        world.caught_up(writer::GROUP).await;
+        writer.stop().await;
+        world.assert_exact(&[&source]).await;
+    });
+}
+
+#[test]
 fn answers_that_are_lost_double_nothing() {
     run(async {
         let (world, proxy) = World::behind_proxy().await;

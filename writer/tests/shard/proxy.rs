@@ -3,6 +3,7 @@
 //! The client sends one request at a time on a connection, so what comes after an answer begins
 //! with a request's head.
 
+use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,6 +43,8 @@ pub(crate) enum Mode {
     Slow(Duration),
     /// Requests are forwarded, and the connection is cut instead of the answer being forwarded.
     Unanswered,
+    /// An insert into `receipts` may take so many bytes of the engine's memory.
+    Memory(u64),
 }
 
 struct Shared {
@@ -155,7 +158,7 @@ async fn forward(mut outer: TcpStream, mut inner: TcpStream, shared: Arc<Shared>
             changed = mode.changed() => if changed.is_err() { return },
             read = outer.read(&mut asked) => {
                 let Ok(length @ 1..) = read else { return };
-                let piece = &asked[..length];
+                let piece = &with_memory(now, &asked[..length]);
                 if piece.starts_with(b"POST ") {
                     let head = String::from_utf8_lossy(piece).into_owned();
                     armed = take(&shared, &head);
@@ -175,7 +178,7 @@ async fn forward(mut outer: TcpStream, mut inner: TcpStream, shared: Arc<Shared>
                     shared.heads.lock().push(head);
                 }
                 tokio::time::sleep(pause).await;
-                let end = if armed == Some(Fault::CutWithin) { head_end(piece) } else { length };
+                let end = if armed == Some(Fault::CutWithin) { head_end(piece) } else { piece.len() };
                 if inner.write_all(&piece[..end]).await.is_err() { return }
                 if armed == Some(Fault::CutWithin) {
                     return shared.reached.notify_one();
@@ -199,6 +202,18 @@ async fn forward(mut outer: TcpStream, mut inner: TcpStream, shared: Arc<Shared>
                 if outer.write_all(&answered[..length]).await.is_err() { return }
             }
         }
+    }
+}
+
+/// A piece of a request, whose statement has the mode's limit of memory if it is such an insert.
+fn with_memory(mode: Mode, piece: &[u8]) -> Cow<'_, [u8]> {
+    const START: &[u8] = b"POST /?";
+    match (mode, piece.strip_prefix(START)) {
+        (Mode::Memory(bytes), Some(rest)) if is_insert(&String::from_utf8_lossy(piece), "receipts") => {
+            let setting = format!("max_memory_usage={bytes}&");
+            Cow::Owned([START, setting.as_bytes(), rest].concat())
+        }
+        _ => Cow::Borrowed(piece),
     }
 }
 
