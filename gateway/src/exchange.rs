@@ -129,6 +129,7 @@ async fn handle(call: &mut Call<'_>, route: Route, head: &Parts, upload: &mut Up
     if route.takes_receipts() {
         call.charge_request(route.verifications())?;
     }
+        call.shared.clock.check()?;
     match route {
         Route::Receipt => submit::receipt(call, &head.headers, upload).await,
         // Boxed, so that what is moved for every receipt isn't as large as what a batch needs.

@@ -256,6 +256,11 @@ kinds! {
     LogUnavailable = SERVICE_UNAVAILABLE, "log_unavailable", "The receipt log isn't available",
         "Send the same bytes again after `Retry-After` seconds. Receipts that were stored \
          count once.";
+    /// The gateway's clock jumped against monotonic time, so it can't say when the receipts
+    /// arrived. Nothing was stored.
+    ClockStepped = SERVICE_UNAVAILABLE, "clock_stepped", "The service's clock is in doubt",
+        "Send the same bytes again after `Retry-After` seconds. Operators: \
+         docs/runbooks/ReceiptsClockWrong.md.";
     /// As many requests, or bytes, are in progress as the service allows.
     Overloaded = SERVICE_UNAVAILABLE, "overloaded", "The service is at its limit",
         "Send the same request again after `Retry-After` seconds, with fewer at a time.";

@@ -18,6 +18,7 @@ const OF_BODIES: &[Kind] = &[
     Kind::UnsupportedEncoding,
     Kind::RateLimited,
     Kind::Overloaded,
+    Kind::ClockStepped,
     Kind::Internal,
     Kind::UnsupportedTransferCoding,
 ];
