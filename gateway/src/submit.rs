@@ -63,6 +63,7 @@ pub(crate) async fn batch(call: &mut Call<'_>, headers: &HeaderMap, upload: &mut
     let (checking, address) = (Arc::clone(&shared), call.sender.key);
     let check = move || {
         let read = checking.judge.read_signed_batch(body.as_ref(), arrived_ms);
+        let receipts = read.as_ref().map_or(1, |batch| batch.receipt_count());
         // Each receipt has a signature, which the verifier will check. None is verified before the
         // charge.
         let charged = read.as_ref().map_or(Ok(None), |batch| {
@@ -74,9 +75,10 @@ pub(crate) async fn batch(call: &mut Call<'_>, headers: &HeaderMap, upload: &mut
             let verified = verified.map_err(|why| batch_not_signed(why, body.as_ref()));
             (standing, verified)
         });
-        (body, checked)
+        (body, receipts, checked)
     };
-    let (body, checked) = shared.cpu.run_waiting(check).await?;
+    let (body, receipts, checked) = shared.cpu.run_waiting(check).await?;
+    call.receipts = receipts;
     let (standing, verified) = checked.map_err(|exceeded| call.over(exceeded))?;
     call.charged(Ok(standing))?;
     let (head, signer, body_sha256) = verified?;

@@ -298,9 +298,13 @@ fn headers() -> Value {
         "X-Request-Id": {
             "description": "The ID that the request had or was given; logs have it", "schema": {"type": "string"}
         },
-        "X-RateLimit-Limit": count("What the nearest limit allows at once; absent without a limit"),
-        "X-RateLimit-Remaining": count("What is left of it"),
-        "X-RateLimit-Reset": count("When all of it is left again, in Unix seconds"),
+        "X-RateLimit-Limit": count(
+            "Receipts that the nearest limit allows at once, sent as these are: requests with one receipt, or receipts of \
+             batches. Absent without a limit"
+        ),
+        "X-RateLimit-Remaining": count("Receipts of these that are left"),
+        "X-RateLimit-Reset": count("When all of them are left again, in Unix seconds"),
+        "WWW-Authenticate": {"description": "`Signature`: what has to be signed", "schema": {"type": "string"}},
         "Retry-After": count("When to send the request again, in seconds")
     })
 }
