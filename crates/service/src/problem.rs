@@ -6,7 +6,7 @@
 //! service. [`crate::problem_page`] serves the table at these addresses.
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use http_body_util::Full;
 use serde::Serialize;
@@ -286,6 +286,21 @@ kinds! {
 }
 
 impl Kind {
+    /// Value of `WWW-Authenticate`, which RFC 9110 (15.5.2) requires of each 401: `Bearer` for API
+    /// keys and JWTs (RFC 6750), `Signature` for what is signed.
+    fn challenge(self) -> Option<HeaderValue> {
+        match self {
+            _ if self.status() != StatusCode::UNAUTHORIZED => None,
+            Kind::MissingApiKey
+            | Kind::InvalidApiKey
+            | Kind::ExpiredApiKey
+            | Kind::MissingToken
+            | Kind::InvalidToken
+            | Kind::ExpiredToken => Some(HeaderValue::from_static(r#"Bearer realm="receipts""#)),
+            _ => Some(HeaderValue::from_static(r#"Signature realm="receipts""#)),
+        }
+    }
+
     /// Whether `code` is that of the first fault, which says more than the kind.
     pub(crate) fn is_format_fault(self) -> bool {
         matches!(self, Kind::InvalidJson | Kind::InvalidReceipt | Kind::InvalidBatch)
@@ -346,7 +361,11 @@ impl Problem {
             faults: Vec::new(),
             more_faults: false,
             retry_after_s: None,
-            headers: HeaderMap::new(),
+            headers: kind
+                .challenge()
+                .map(|value| (WWW_AUTHENTICATE, value))
+                .into_iter()
+                .collect(),
         }
     }
 

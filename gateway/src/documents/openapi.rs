@@ -271,6 +271,9 @@ fn refusal(status: u16, kinds: &[Kind]) -> Value {
         "properties": {"type": {"enum": types}, "status": {"const": status}}
     });
     let mut headers = answer_headers();
+    if status == 401 {
+        headers["WWW-Authenticate"] = json!({"$ref": "#/components/headers/WWW-Authenticate"});
+    }
     if matches!(status, 429 | 503) {
         headers["Retry-After"] = json!({"$ref": "#/components/headers/Retry-After"});
     }
