@@ -176,7 +176,7 @@ kinds! {
          (docs/operators.md).";
     /// The address doesn't exist, or names something that doesn't exist or belongs to another
     /// account.
-    NotFound = NOT_FOUND, "not_found", "There is nothing at this address",
+    NotFound = NOT_FOUND, "not_found", "Not found",
         "Check the path. `/docs` lists all addresses.";
     /// The publisher has no entry with `content.entryId`, and this receiver requires one.
     EntryUnknown = NOT_FOUND, "entry_unknown", "The entry is unknown",
