@@ -5,6 +5,7 @@
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use service::instant::CLOCKS_APART_MS_MAX;
 use warehouse::{PartitionProgress, ShardProgress, Warehouse, WarehouseError};
 
 /// Reads the progress that the writers of all shards published last.
@@ -48,6 +49,16 @@ pub enum Incomplete {
         /// Partitions of `receipts`, as far as any shard's writer knows.
         partitions: u32,
     },
+    /// A partition's instant is later than now.
+    #[error(
+        "the writers are complete through an instant {ahead_s} s ahead of this clock: the clock of the log, of the \
+         verifiers or of the writers was ahead, or this one is behind; check NTP. The next progress with right clocks \
+         ends this, within seconds"
+    )]
+    Ahead {
+        /// Seconds from now to the latest instant.
+        ahead_s: i64,
+    },
     /// No writer knows how many partitions `receipts` has.
     #[error(
         "no writer knows yet how many partitions the log receipts has: check that a verifier runs; it reads the number \
@@ -57,14 +68,14 @@ pub enum Incomplete {
 }
 
 /// The earliest instant of all shards and partitions, in milliseconds since the Unix epoch:
-/// everything acknowledged before it is stored.
+/// everything acknowledged before it is stored. Never later than `now_ms`.
 ///
 /// Only the newest epoch counts. A log that was recreated has no instant until all its partitions
 /// have one.
 ///
 /// # Errors
 /// [`Incomplete`].
-pub fn complete_through_ms(shards: &[ShardProgress]) -> Result<i64, Incomplete> {
+pub fn complete_through_ms(shards: &[ShardProgress], now_ms: i64) -> Result<i64, Incomplete> {
     if shards.is_empty() {
         return Err(Incomplete::NothingPublished);
     }
@@ -96,8 +107,18 @@ pub fn complete_through_ms(shards: &[ShardProgress]) -> Result<i64, Incomplete> 
             });
         }
     }
-    let instants = all().filter(counts).map(|one| one.complete_through_ms);
-    instants.min().ok_or(Incomplete::NothingPublished)
+    let instants = || all().filter(counts).map(|one| one.complete_through_ms);
+    // What a clock that was ahead has published says nothing of its partition.
+    let ahead_ms = instants().max().unwrap_or(0).saturating_sub(now_ms);
+    if ahead_ms > CLOCKS_APART_MS_MAX {
+        return Err(Incomplete::Ahead {
+            ahead_s: ahead_ms / 1_000,
+        });
+    }
+    instants()
+        .min()
+        .map(|at_ms| at_ms.min(now_ms))
+        .ok_or(Incomplete::NothingPublished)
 }
 
 #[cfg(test)]
@@ -121,6 +142,10 @@ mod tests {
         }
     }
 
+    fn complete_through(shards: &[ShardProgress]) -> Result<i64, Incomplete> {
+        complete_through_ms(shards, 1_000)
+    }
+
     fn missing(shard: u32, found: u32, partitions: u32) -> Result<i64, Incomplete> {
         Err(Incomplete::Partitions {
             shard,
@@ -135,28 +160,28 @@ mod tests {
             shard(0, 2, &[(1, 0, 5, 300), (1, 1, 9, 200)]),
             shard(1, 2, &[(1, 0, 4, 400), (1, 1, 9, 500)]),
         ];
-        assert_eq!(complete_through_ms(&two), Ok(200));
-        assert_eq!(complete_through_ms(&two[1..]), Ok(400));
+        assert_eq!(complete_through(&two), Ok(200));
+        assert_eq!(complete_through(&two[1..]), Ok(400));
         // An empty log with idle records only.
-        assert_eq!(complete_through_ms(&[shard(0, 1, &[(1, 0, 0, 70)])]), Ok(70));
+        assert_eq!(complete_through(&[shard(0, 1, &[(1, 0, 0, 70)])]), Ok(70));
     }
 
     #[test]
     fn without_every_partition_of_every_shard_there_is_no_instant() {
-        assert_eq!(complete_through_ms(&[]), Err(Incomplete::NothingPublished));
-        assert_eq!(complete_through_ms(&[shard(0, 2, &[])]), missing(0, 0, 2));
-        assert_eq!(complete_through_ms(&[shard(0, 2, &[(1, 1, 9, 200)])]), missing(0, 1, 2));
-        let unknown = complete_through_ms(&[shard(0, 0, &[(1, 0, 9, 200)])]);
+        assert_eq!(complete_through(&[]), Err(Incomplete::NothingPublished));
+        assert_eq!(complete_through(&[shard(0, 2, &[])]), missing(0, 0, 2));
+        assert_eq!(complete_through(&[shard(0, 2, &[(1, 1, 9, 200)])]), missing(0, 1, 2));
+        let unknown = complete_through(&[shard(0, 0, &[(1, 0, 9, 200)])]);
         assert_eq!(unknown, Err(Incomplete::UnknownPartitions));
         // One shard knows of a partition that was added.
         let added = [
             shard(3, 1, &[(1, 0, 5, 300)]),
             shard(4, 2, &[(1, 0, 5, 300), (1, 1, 5, 300)]),
         ];
-        assert_eq!(complete_through_ms(&added), missing(3, 1, 2));
+        assert_eq!(complete_through(&added), missing(3, 1, 2));
         // The ledger has no instants.
         assert_eq!(
-            complete_through_ms(&[shard(0, 2, &[(1, 0, 5, 300), (1, 1, 9, 0)])]),
+            complete_through(&[shard(0, 2, &[(1, 0, 5, 300), (1, 1, 9, 0)])]),
             missing(0, 1, 2)
         );
     }
@@ -170,17 +195,33 @@ mod tests {
         let second = shard(1, 1, &[(1, 0, 5, 200)]);
         let third = shard(2, 1, &[(1, 0, 5, 400)]);
         let shards = [first, second, third];
-        assert_eq!(complete_through_ms(&shards[..2]), Err(Incomplete::Shard(2)));
-        assert_eq!(complete_through_ms(&shards), Ok(200));
+        assert_eq!(complete_through(&shards[..2]), Err(Incomplete::Shard(2)));
+        assert_eq!(complete_through(&shards), Ok(200));
     }
 
     #[test]
     fn partitions_of_an_earlier_epoch_do_not_count() {
         let recreated = [shard(0, 2, &[(1, 0, 5, 300), (1, 1, 9, 200), (2, 0, 1, 900)])];
-        assert_eq!(complete_through_ms(&recreated), missing(0, 1, 2));
+        assert_eq!(complete_through(&recreated), missing(0, 1, 2));
         let complete = [shard(0, 2, &[(1, 0, 5, 300), (2, 0, 1, 900), (2, 1, 0, 800)])];
-        assert_eq!(complete_through_ms(&complete), Ok(800));
+        assert_eq!(complete_through(&complete), Ok(800));
         let one_shard_behind = [shard(0, 1, &[(2, 0, 1, 900)]), shard(1, 1, &[(1, 0, 5, 300)])];
-        assert_eq!(complete_through_ms(&one_shard_behind), missing(1, 0, 1));
+        assert_eq!(complete_through(&one_shard_behind), missing(1, 0, 1));
+    }
+
+    #[test]
+    fn no_instant_is_later_than_now() {
+        let now_ms = 20_000 * 86_400_000;
+        let through = |first_ms, second_ms| {
+            complete_through_ms(&[shard(0, 2, &[(1, 0, 5, first_ms), (1, 1, 9, second_ms)])], now_ms)
+        };
+        assert_eq!(
+            through(now_ms + 40, now_ms + 20),
+            Ok(now_ms),
+            "clocks that NTP leaves apart"
+        );
+        assert_eq!(through(now_ms - 7, now_ms + 20), Ok(now_ms - 7));
+        let tomorrow = Err(Incomplete::Ahead { ahead_s: 86_400 });
+        assert_eq!(through(now_ms - 7, now_ms + 86_400_000), tomorrow);
     }
 }

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use service::instant::now_ms;
 use service::problem::{Kind, Problem};
 use tokio::sync::Mutex;
 use warehouse::{ShardProgress, WarehouseError};
@@ -66,6 +67,7 @@ impl Watermark {
         let mut last = self.last.lock().await;
         if let Some(reading) = &*last
             && asked_at.saturating_duration_since(reading.read_at) <= self.age_max
+            && reading.complete_ms <= now_ms()
         {
             return Ok(reading.clone());
         }
@@ -74,7 +76,7 @@ impl Watermark {
         let shards = self.progress.shards().await?;
         let reading = Reading {
             read_at,
-            complete_ms: progress::complete_through_ms(&shards)?,
+            complete_ms: progress::complete_through_ms(&shards, now_ms())?,
             shards: shards.into(),
         };
         *last = Some(reading.clone());
@@ -88,8 +90,7 @@ impl From<WatermarkError> for Failure {
             WatermarkError::Warehouse(error) => error.into(),
             WatermarkError::Incomplete(error) => {
                 tracing::warn!(%error, "no watermark");
-                let detail = "the writers haven't published yet how far they have come, so nothing can be said of \
-                    completeness; try again";
+                let detail = "it isn't known through which instant the numbers are complete; try again";
                 Problem::new(Kind::WarehouseUnavailable, detail).retry_after_s(1).into()
             }
         }

@@ -137,7 +137,8 @@ pub struct StoredRecord {
     pub body_sha256: [u8; 32],
     /// Position of the record in the log.
     pub position: Position,
-    /// Arrival, in milliseconds since the Unix epoch.
+    /// When the log took it, in milliseconds since the Unix epoch: `completeThrough` is by the same
+    /// clock.
     pub received_at_ms: i64,
 }
 

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures_util::future::BoxFuture;
-use receipt_log::{AppendError, LogWriter, Position, Record};
+use receipt_log::{AppendError, Appended, LogWriter, Record};
 
 use crate::admission::Reservation;
 
-type AppendResult = Result<Position, AppendError>;
+type AppendResult = Result<Appended, AppendError>;
 
 /// The log's word on one record. Dropped before it came (the client has gone, or the time is over),
 /// it is awaited in the background: the log may hold the bytes until then, so the budget must know
@@ -64,7 +64,7 @@ mod tests {
     use std::time::Duration;
 
     use bytes::Bytes;
-    use receipt_log::RecordKind;
+    use receipt_log::{Position, RecordKind};
     use tokio::sync::Semaphore;
 
     use super::*;
@@ -77,10 +77,14 @@ mod tests {
         fn append(&self, _record: Record) -> BoxFuture<'_, AppendResult> {
             Box::pin(async {
                 self.0.acquire().await.unwrap().forget();
-                Ok(Position {
+                let position = Position {
                     epoch: 1,
                     partition: 0,
                     offset: 0,
+                };
+                Ok(Appended {
+                    position,
+                    appended_at_ms: 0,
                 })
             })
         }

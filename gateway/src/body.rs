@@ -115,6 +115,7 @@ pub(crate) struct Bounds {
 pub(crate) struct Upload {
     incoming: Incoming,
     whole: bool,
+    is_http2: bool,
     /// HTTP/1 has to get rid of an unread body to continue; a client that waits for "100 Continue"
     /// hasn't sent it.
     drains: bool,
@@ -123,10 +124,12 @@ pub(crate) struct Upload {
 impl Upload {
     pub(crate) fn new(incoming: Incoming, version: Version, headers: &HeaderMap) -> Self {
         let whole = incoming.is_end_stream();
-        let drains = version < Version::HTTP_2 && !headers.contains_key(EXPECT);
+        let is_http2 = version == Version::HTTP_2;
+        let drains = !is_http2 && !headers.contains_key(EXPECT);
         Self {
             incoming,
             whole,
+            is_http2,
             drains,
         }
     }
@@ -175,7 +178,9 @@ impl Upload {
             ready = Poll::Pending;
             let frame = match frame {
                 Some(Ok(frame)) => frame,
-                Some(Err(error)) => return Err(broken(&error)),
+                Some(Err(error)) => return Err(broken(error)),
+                // Hyper takes RST_STREAM with NO_ERROR for an end.
+                None if self.is_http2 && !self.incoming.is_end_stream() => return Err(broken("the stream was reset")),
                 None => break,
             };
             let ended = self.incoming.is_end_stream();
@@ -353,10 +358,79 @@ fn too_large(bytes_max: usize) -> Refusal {
     .into()
 }
 
-fn broken(error: &hyper::Error) -> Refusal {
+fn broken(error: impl std::fmt::Display) -> Refusal {
     Problem::new(
         Kind::BadRequest,
         format!("the body ended early or is wrongly framed: {error}"),
     )
     .into()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+    use std::convert::Infallible;
+
+    use http::{Request, Response};
+    use http_body_util::Empty;
+    use hyper::server::conn::http2;
+    use hyper::service::service_fn;
+    use hyper_util::rt::{TokioExecutor, TokioIo};
+    use tokio::io::AsyncWriteExt;
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::config::GatewayConfig;
+    use crate::source::Sources;
+
+    /// A frame of stream 1.
+    fn frame(kind: u8, flags: u8, payload: &[u8]) -> Vec<u8> {
+        let length = u8::try_from(payload.len()).unwrap();
+        [&[0, 0, length, kind, flags, 0, 0, 0, 1], payload].concat()
+    }
+
+    /// Reads the body that these frames make: its length, or the code of the refusal.
+    async fn read(frames: &[Vec<u8>]) -> Result<usize, &'static str> {
+        let (mut client, server) = tokio::io::duplex(1 << 16);
+        let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+        // Literal fields: :method POST, :scheme http, :path / from the static table (RFC 7541, A).
+        let head = frame(1, 0x4, &[0x83, 0x86, 0x84]);
+        client
+            .write_all(&[preface, &head[..], &frames.concat()].concat())
+            .await
+            .unwrap();
+        let (done, mut outcome) = mpsc::unbounded_channel();
+        let service = service_fn(move |request: Request<Incoming>| {
+            let done = done.clone();
+            async move {
+                let (parts, incoming) = request.into_parts();
+                let mut upload = Upload::new(incoming, parts.version, &parts.headers);
+                let bounds = Bounds {
+                    bytes_max: 100,
+                    wait_max: Duration::from_secs(60),
+                    bytes_per_s_min: 0,
+                };
+                let admission = Arc::new(Admission::new(1 << 20, Duration::ZERO));
+                let sources = Arc::new(Sources::new(&GatewayConfig::default()));
+                let held = upload.read(bounds, &admission, AddressSource::new(&sources, 1)).await;
+                let outcome = held.map(|held| held.as_ref().len());
+                done.send(outcome.map_err(|refusal| refusal.kind().code())).unwrap();
+                Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new()))
+            }
+        });
+        let connection = http2::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(server), service);
+        let serving = tokio::spawn(connection);
+        let outcome = outcome.recv().await.unwrap();
+        serving.abort();
+        outcome
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_is_reset_without_an_error_has_no_whole_body() {
+        let (data, last) = (frame(0, 0, b"{}"), frame(0, 0x1, b"{}"));
+        let reset = frame(3, 0, &[0; 4]);
+        assert_eq!(read(&[data.clone(), last.clone()]).await, Ok(4));
+        assert_eq!(read(&[data.clone(), reset.clone()]).await, Err("bad_request"));
+        assert_eq!(read(&[data, last, reset]).await, Ok(4), "it had ended before");
+    }
 }

@@ -32,6 +32,8 @@ pub(crate) struct Call<'a> {
     pub(crate) arrived_ms: i64,
     /// The limit that is nearest to refusing, as far as known.
     pub(crate) standing: Option<Standing>,
+    /// Receipts in the body; 1 until it is read.
+    pub(crate) receipts: u32,
     /// Times that the request spent.
     pub(crate) spent: Spent,
 }

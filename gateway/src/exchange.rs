@@ -58,7 +58,7 @@ pub(crate) async fn answer(connection: Arc<Connection>, request: Request<Incomin
     let mut upload = Upload::new(incoming, parts.version, &parts.headers);
     let sender = sender(&under_way.connection, &parts.headers);
     let arrived_ms = now_ms();
-    let mut standing = None;
+    let (mut standing, mut receipts) = (None, 1);
     let mut spent = Spent::default();
     let result = if others >= shared.config.requests_max {
         Err(overloaded())
@@ -71,13 +71,14 @@ pub(crate) async fn answer(connection: Arc<Connection>, request: Request<Incomin
             trace,
             arrived_ms,
             standing: None,
+            receipts: 1,
             spent: Spent::default(),
         };
         let result = match handle(&mut call, route, &parts, &mut upload).await {
             Ok(answer) => Ok(answer),
             Err(refusal) => Err(Box::pin(with_share(&call, refusal)).await),
         };
-        (standing, spent) = (call.standing, call.spent);
+        (standing, receipts, spent) = (call.standing, call.receipts, call.spent);
         result
     };
     upload.discard(shared.leftover());
@@ -95,6 +96,7 @@ pub(crate) async fn answer(connection: Arc<Connection>, request: Request<Incomin
             tracing::debug!(request_id = %id, sender = %sender.address, code, detail, "refused");
         }
     });
+    let standing = standing.map(|standing| (standing, receipts));
     let answer = finish(result, &id, standing, arrived_ms);
     let took = begun.elapsed();
     shared.meters.answered(route, answer.status(), took);
@@ -127,6 +129,7 @@ async fn handle(call: &mut Call<'_>, route: Route, head: &Parts, upload: &mut Up
         return Err(Problem::new(Kind::MethodNotAllowed, detail).header(ALLOW, allow).into());
     }
     if route.takes_receipts() {
+        call.shared.clock.check()?;
         call.charge_request(route.verifications())?;
     }
     match route {
@@ -182,7 +185,12 @@ fn sender(connection: &Connection, headers: &HeaderMap) -> Sender {
     forwarded_for(headers, &connection.shared.config.trusted_proxies).map_or(peer.sender, Sender::from)
 }
 
-fn finish(result: Result<Answer, Refusal>, id: &RequestId, standing: Option<Standing>, arrived_ms: i64) -> Answer {
+fn finish(
+    result: Result<Answer, Refusal>,
+    id: &RequestId,
+    standing: Option<(Standing, u32)>,
+    arrived_ms: i64,
+) -> Answer {
     let mut answer = match result {
         Ok(mut answer) => {
             answer.headers_mut().insert(request_id::HEADER, id.header_value());
@@ -190,8 +198,8 @@ fn finish(result: Result<Answer, Refusal>, id: &RequestId, standing: Option<Stan
         }
         Err(refusal) => refusal.into_answer(id),
     };
-    if let Some(standing) = standing {
-        standing.write(answer.headers_mut(), arrived_ms);
+    if let Some((standing, receipts)) = standing {
+        standing.write(answer.headers_mut(), arrived_ms, receipts);
     }
     answer
 }

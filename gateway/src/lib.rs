@@ -5,6 +5,7 @@
 //! | `listener`, `connection` | the port, regular work beside it, and its connections |
 //! | [`neighbour`] | other services on the same port |
 //! | `exchange`, `route`, `call` | a request, its sender, and its answer |
+//! | `clock` | the instant of its arrival |
 //! | `submit`, `registered`, `append` | a receipt or batch on its way to the log |
 //! | `explain`, `webhook`, `entry_book` | other addresses that take receipts |
 //! | `body`, `body_kind`, `encoding`, `inflate`, `admission`, `buffer` | a body's bytes, bounded |
@@ -24,6 +25,7 @@ mod body_kind;
 mod budget_share;
 mod buffer;
 mod call;
+mod clock;
 mod config;
 mod connection;
 mod documents;

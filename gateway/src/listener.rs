@@ -14,6 +14,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 use crate::GatewayError;
+use crate::clock::ClockFault;
 use crate::config::GatewayConfig;
 use crate::connection::{Connection, Peer};
 use crate::neighbour::{self, Neighbour};
@@ -96,6 +97,7 @@ fn server_config(config: &GatewayConfig) -> ServerConfig {
 /// Reports metrics and dependencies once a second. Never ends.
 async fn upkeep(shared: &Shared, open: &OpenConnections) {
     let mut log = Dependency::register(shared, "log");
+    let clock = shared.health.register("clock");
     let registry = shared.registry.as_ref();
     let mut registry = registry.map(|cache| (cache.clone(), Dependency::register(shared, "client keys")));
     let mut ticks = interval(UPKEEP_INTERVAL);
@@ -104,6 +106,11 @@ async fn upkeep(shared: &Shared, open: &OpenConnections) {
         ticks.tick().await;
         shared.meters.under_way(open, shared.admission.bytes());
         log.report(shared.log.writable());
+        match shared.clock.readiness() {
+            Ok(()) => clock.ready(),
+            Err(ClockFault::Apart(reason)) => clock.degraded(reason),
+            Err(ClockFault::Stepped(reason)) => clock.not_ready(reason),
+        }
         if let Some((cache, component)) = &mut registry {
             component.report(cache.readiness());
         }

@@ -41,6 +41,8 @@ pub(crate) struct Standing {
     remaining: u32,
     /// Time until `remaining` is `limit` again.
     full_in: Duration,
+    /// Units that this request is charged in all.
+    charged: u32,
 }
 
 /// A sender over its limit.
@@ -80,8 +82,9 @@ impl<C: Clock + Clone> Rate<C> {
     pub(crate) fn charge(&self, key: u128, units: u32, before: u32) -> Result<Standing, Exceeded> {
         let most = self.burst.get().saturating_sub(before).max(1);
         let cost = NonZeroU32::new(units.min(most)).unwrap_or(NonZeroU32::MIN);
+        let charged = before.saturating_add(cost.get());
         match self.limiter.check_key_n(&key, cost) {
-            Ok(Ok(state)) => Ok(self.standing(state.remaining_burst_capacity())),
+            Ok(Ok(state)) => Ok(self.standing(state.remaining_burst_capacity(), charged)),
             Ok(Err(refused)) => {
                 let wait = refused.wait_time_from(self.clock.now());
                 // governor doesn't say what remains when it refuses: the cost, less what the wait
@@ -92,13 +95,13 @@ impl<C: Clock + Clone> Rate<C> {
                     .div_ceil(1_000_000_000);
                 let remaining = u128::from(cost.get()).saturating_sub(missing);
                 Err(Exceeded {
-                    standing: self.standing(u32::try_from(remaining).unwrap_or(0)),
+                    standing: self.standing(u32::try_from(remaining).unwrap_or(0), charged),
                     what: self.what,
                     wait,
                 })
             }
             // Can't be: the cost is at most the burst.
-            Err(_) => Ok(self.standing(0)),
+            Err(_) => Ok(self.standing(0, charged)),
         }
     }
 
@@ -107,7 +110,7 @@ impl<C: Clock + Clone> Rate<C> {
         self.limiter.retain_recent();
     }
 
-    fn standing(&self, remaining: u32) -> Standing {
+    fn standing(&self, remaining: u32, charged: u32) -> Standing {
         let limit = self.burst.get();
         let missing = limit.saturating_sub(remaining);
         let full_in = Duration::from_nanos(u64::from(missing) * 1_000_000_000 / u64::from(self.per_s));
@@ -115,6 +118,7 @@ impl<C: Clock + Clone> Rate<C> {
             limit,
             remaining,
             full_in,
+            charged,
         }
     }
 }
@@ -129,11 +133,13 @@ impl Standing {
         }
     }
 
-    /// Writes the three headers; `now_ms` is Unix time.
-    pub(crate) fn write(&self, headers: &mut HeaderMap, now_ms: i64) {
+    /// Writes the three headers, in receipts that are sent as this request's `receipts` are;
+    /// `now_ms` is Unix time.
+    pub(crate) fn write(&self, headers: &mut HeaderMap, now_ms: i64, receipts: u32) {
+        let in_receipts = |units: u32| u64::from(units) * u64::from(receipts) / u64::from(self.charged.max(1));
         let full_in_ms = i64::try_from(self.full_in.as_millis()).unwrap_or(i64::MAX);
-        headers.insert(LIMIT, HeaderValue::from(self.limit));
-        headers.insert(REMAINING, HeaderValue::from(self.remaining));
+        headers.insert(LIMIT, HeaderValue::from(in_receipts(self.limit)));
+        headers.insert(REMAINING, HeaderValue::from(in_receipts(self.remaining)));
         headers.insert(
             RESET,
             HeaderValue::from(now_ms.saturating_add(full_in_ms).saturating_add(999) / 1_000),
@@ -235,7 +241,8 @@ mod tests {
             Standing {
                 limit: 10,
                 remaining: 6,
-                full_in: Duration::from_secs(2)
+                full_in: Duration::from_secs(2),
+                charged: 4
             }
         );
         assert_eq!(rate.charge(1, 6, 0).unwrap().remaining, 0);
@@ -298,9 +305,9 @@ mod tests {
     fn the_headers_say_when_the_bucket_is_full() {
         let (rate, _clock) = rate(2, 5, 64);
         let mut headers = HeaderMap::new();
-        rate.charge(1, 3, 0).unwrap().write(&mut headers, 1_000_100);
-        assert_eq!(headers["x-ratelimit-limit"], "10");
-        assert_eq!(headers["x-ratelimit-remaining"], "7");
+        rate.charge(1, 3, 0).unwrap().write(&mut headers, 1_000_100, 1);
+        assert_eq!(headers["x-ratelimit-limit"], "3", "of 3 units each");
+        assert_eq!(headers["x-ratelimit-remaining"], "2");
         assert_eq!(headers["x-ratelimit-reset"], "1002", "1,000.1 s and 1.5 s, rounded up");
     }
 
@@ -310,6 +317,7 @@ mod tests {
             limit,
             remaining,
             full_in: Duration::ZERO,
+            charged: 1,
         };
         let (bytes, receipts) = (standing(80_000_000, 1_000_000), standing(100, 50));
         assert_eq!(bytes.nearer(Some(receipts)), bytes);

@@ -23,7 +23,8 @@ impl Routes {
     pub(crate) fn signpost(self) -> &'static str {
         match self {
             Self::All => {
-                "receipts go to /api/v1/receipts and /api/v1/receipts/batch, or to the webhook /api/service/receipt"
+                "receipts go to /api/v1/receipts and /api/v1/receipts/batch, a publisher's deliveries to \
+                 /api/service/receipt; /docs lists the addresses of every service here"
             }
             Self::Webhook => "receipts and batches go to /api/service/receipt",
         }

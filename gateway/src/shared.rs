@@ -14,6 +14,7 @@ use crate::Deps;
 use crate::acknowledgement::AcknowledgementKeys;
 use crate::admission::Admission;
 use crate::body::Bounds;
+use crate::clock::ArrivalClock;
 use crate::config::GatewayConfig;
 use crate::documents::Documents;
 use crate::entry_book::EntryBook;
@@ -47,6 +48,7 @@ pub(crate) struct Shared {
     /// Receipts by key.
     pub(crate) key_rate: Option<Rate>,
     pub(crate) meters: Meters,
+    pub(crate) clock: ArrivalClock,
     pub(crate) sources: Arc<Sources>,
     documents: OnceLock<Documents>,
     /// Requests in progress.
@@ -79,6 +81,7 @@ impl Shared {
             address_bytes_rate: rate("decoded bytes from this address", config.rate_address_bytes_per_s),
             key_rate: rate("receipts signed with this key", config.rate_key_receipts_per_s),
             meters: Meters::new(),
+            clock: ArrivalClock::new(),
             sources: Arc::new(Sources::new(&config)),
             documents: OnceLock::new(),
             requests: AtomicUsize::new(0),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use aws_lc_rs::digest::{SHA256, digest};
 use http::{HeaderMap, HeaderName};
 use receipt::{Algorithm, BodyKind, FaultCode, NotSigned, RejectReason, check_request_signature};
-use receipt_log::{Position, Record, RecordKind, TraceText};
+use receipt_log::{Appended, Record, RecordKind, TraceText};
 use service::problem::{Kind, Problem};
 use tokio::time::timeout;
 
@@ -58,9 +58,9 @@ pub(crate) async fn receipt(call: &mut Call<'_>, headers: &HeaderMap, upload: &m
     let (head, signer, body_sha256) = verified?;
     call.charge_key(&signer.key_fingerprint, 1)?;
     require_registered(call, signer).await?;
-    let position = store(call, RecordKind::Receipt, body, Some(signature)).await?;
+    let appended = store(call, RecordKind::Receipt, body, Some(signature)).await?;
     let receipt_id = head.receipt_id;
-    let answer = acknowledge(call, Acknowledged::Receipt { receipt_id }, body_sha256, position).await?;
+    let answer = acknowledge(call, Acknowledged::Receipt { receipt_id }, body_sha256, appended).await?;
     shared.meters.acknowledged(RecordKind::Receipt, 1);
     Ok(answer)
 }
@@ -73,6 +73,7 @@ pub(crate) async fn batch(call: &mut Call<'_>, headers: &HeaderMap, upload: &mut
     let (checking, address) = (Arc::clone(&shared), call.sender.key);
     let check = move || {
         let read = checking.judge.read_signed_batch(body.as_ref(), arrived_ms);
+        let receipts = read.as_ref().map_or(1, |batch| batch.receipt_count());
         // Each receipt has a signature, which the verifier will check. None is verified before the
         // charge.
         let charged = read.as_ref().map_or(Ok(None), |batch| {
@@ -85,21 +86,22 @@ pub(crate) async fn batch(call: &mut Call<'_>, headers: &HeaderMap, upload: &mut
             let verified = verified.map_err(|why| batch_not_signed(why, body.as_ref()));
             (standing, verified)
         });
-        (body, checked)
+        (body, receipts, checked)
     };
-    let (body, checked) = shared.cpu.run_waiting(check).await?;
+    let (body, receipts, checked) = shared.cpu.run_waiting(check).await?;
+    call.receipts = receipts;
     let (standing, verified) = checked.map_err(|exceeded| call.over(exceeded))?;
     call.charged(Ok(standing))?;
     let (head, signer, body_sha256) = verified?;
     call.charge_key(&signer.key_fingerprint, head.receipt_count)?;
     require_registered(call, signer).await?;
-    let position = store(call, RecordKind::Batch, body, None).await?;
+    let appended = store(call, RecordKind::Batch, body, None).await?;
     let receipt_count = head.receipt_count;
     let subject = Acknowledged::Batch {
         batch_id: head.batch_id,
         receipt_count,
     };
-    let answer = acknowledge(call, subject, body_sha256, position).await?;
+    let answer = acknowledge(call, subject, body_sha256, appended).await?;
     shared.meters.acknowledged(RecordKind::Batch, receipt_count);
     Ok(answer)
 }
@@ -110,18 +112,18 @@ fn sha256(body: &[u8]) -> [u8; 32] {
     hash
 }
 
-/// 202 with a signed acknowledgement of what is at `position`.
+/// 202 with a signed acknowledgement of what was appended.
 async fn acknowledge(
     call: &Call<'_>,
     subject: Acknowledged,
     body_sha256: [u8; 32],
-    position: Position,
+    appended: Appended,
 ) -> Result<Answer, Refusal> {
     let stored = StoredRecord {
         subject,
         body_sha256,
-        position,
-        received_at_ms: call.arrived_ms,
+        position: appended.position,
+        received_at_ms: appended.appended_at_ms,
     };
     let keys = Arc::clone(&call.shared.acknowledgement_keys);
     let signed = call.shared.cpu.run_waiting(move || keys.queued(stored)).await?;
@@ -225,7 +227,7 @@ pub(crate) async fn store(
     kind: RecordKind,
     body: Held,
     request_signature: Option<String>,
-) -> Result<Position, Refusal> {
+) -> Result<Appended, Refusal> {
     let (body, reservation) = body.into_parts();
     let record = Record {
         kind,
@@ -239,7 +241,10 @@ pub(crate) async fn store(
     let append = Append::new(Arc::clone(&call.shared.log), record, reservation);
     let appended = timeout(call.shared.config.append_wait(), append);
     match Spent::on(&call.spent.log_us, appended).await {
-        Ok(Ok(position)) => Ok(position),
+        Ok(Ok(appended)) => {
+            call.shared.clock.compare(call.arrived_ms, appended.appended_at_ms);
+            Ok(appended)
+        }
         Ok(Err(error)) => {
             tracing::debug!(%error, request_id = %call.id, "not stored");
             Err(not_stored(Some(&error)))

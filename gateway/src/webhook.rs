@@ -90,6 +90,7 @@ pub(crate) async fn receive(call: &mut Call<'_>, headers: &HeaderMap, upload: &m
     let shared = Arc::clone(call.shared);
     let body = call.receive(headers, upload, shared.limits.batch_bytes_max).await?;
     let (body, head) = check(call, body).await?;
+    call.receipts = head.receipts();
     // Before the signatures: they are what costs.
     let charged = shared.charge_algorithm(call.sender.key, Route::Webhook, head.algorithm(), head.batched());
     call.charged(charged)?;

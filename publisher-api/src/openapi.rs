@@ -5,7 +5,7 @@ use std::sync::Arc;
 use utoipa::OpenApi;
 use utoipa::openapi::OpenApi as Document;
 use utoipa_axum::router::OpenApiRouter;
-use web::openapi::{ProblemBody, ProblemError, bearer, tell_headers};
+use web::openapi::{ProblemBody, ProblemError, bearer, operations, tell_headers};
 
 use crate::state::PublisherState;
 
@@ -51,5 +51,37 @@ pub(crate) fn finished(mut document: Document) -> Document {
         ),
     );
     tell_headers(&mut document);
+    // Handlers of several tags have one name, and IDs must be unique.
+    for operation in operations(&mut document) {
+        let tag = operation.tags.iter().flatten().next();
+        operation.operation_id = tag
+            .zip(operation.operation_id.as_ref())
+            .map(|(tag, id)| format!("{tag}_{id}"));
+    }
     document
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use utoipa::openapi::RefOr;
+
+    use super::*;
+
+    /// `scripts/conformance` has the document validated as a whole.
+    #[test]
+    fn each_operation_has_an_id_of_its_own_and_each_response_a_description() {
+        let mut document = crate::document();
+        let mut ids = HashSet::new();
+        for operation in operations(&mut document) {
+            let id = operation.operation_id.clone();
+            assert!(id.is_some() && ids.insert(id.clone()), "{id:?} is no ID, or another's");
+            for (status, response) in &operation.responses.responses {
+                if let RefOr::T(response) = response {
+                    assert!(!response.description.is_empty(), "{id:?} {status}");
+                }
+            }
+        }
+    }
 }

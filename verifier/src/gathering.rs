@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use receipt_log::LoggedRecord;
+use service::instant::CLOCKS_APART_MS_MAX;
 use tokio::time::Instant;
 
 use crate::assignment::{AppendClaim, Assignments};
@@ -68,12 +69,17 @@ impl Gathering {
         }
     }
 
-    /// Adds polled records. Records of partitions that aren't assigned are left out.
+    /// Adds polled records. Records of partitions that aren't assigned are left out. An arrival
+    /// that is later than its append was stamped by a clock that was ahead, so the append's instant
+    /// replaces it.
     pub fn add(&mut self, records: Vec<LoggedRecord>, assignments: &Assignments) {
-        for logged in records {
+        for mut logged in records {
             let Some(claim) = assignments.claim(logged.position.partition) else {
                 continue;
             };
+            if logged.record.received_at_ms > logged.appended_at_ms + CLOCKS_APART_MS_MAX {
+                logged.record.received_at_ms = logged.appended_at_ms;
+            }
             self.opened.get_or_insert_with(Instant::now);
             self.bytes += logged.record.body.len();
             self.records += 1;
@@ -219,6 +225,21 @@ mod tests {
         let block = gathering.close();
         let offsets: Vec<_> = block.records().map(|logged| logged.position.offset).collect();
         assert_eq!((block.partitions.len(), offsets), (1, vec![4, 5]));
+    }
+
+    #[test]
+    fn no_arrival_is_later_than_its_append() {
+        let mut gathering = gathering();
+        let arrived = |received_at_ms| {
+            let mut one = logged(0, 0, 0);
+            one.record.received_at_ms = received_at_ms;
+            one
+        };
+        let arrivals = [-900, 40, CLOCKS_APART_MS_MAX, 86_400_000].map(arrived);
+        gathering.add(arrivals.into(), &assignments(&[0]));
+        let block = gathering.close();
+        let arrivals: Vec<_> = block.records().map(|logged| logged.record.received_at_ms).collect();
+        assert_eq!(arrivals, [-900, 40, CLOCKS_APART_MS_MAX, 0]);
     }
 
     #[test]

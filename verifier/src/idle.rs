@@ -80,7 +80,7 @@ impl Observed {
                 && settled.epoch == state.epoch
                 && state.end_offset == settled.next_offset
                 && committed == state.end_offset
-                && settled.complete_through_ms < state.complete_through_ms;
+                && settled.complete_through_ms != state.complete_through_ms;
             is_idle.then_some((settled, state.complete_through_ms))
         });
         idle.collect()

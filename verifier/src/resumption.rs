@@ -202,8 +202,10 @@ async fn check_not_replaced(
             Err(InspectError::Unavailable(reason)) => retry.pause("log", &reason, &mut pauses).await?,
         }
     };
+    // By a clock that was ahead, an instant that hasn't come says nothing of the record's age.
+    let comes_ms = service::instant::now_ms() + service::instant::CLOCKS_APART_MS_MAX;
     match record {
-        Some(record) if record.appended_at_ms > last.complete_through_ms => {
+        Some(record) if (last.complete_through_ms + 1..=comes_ms).contains(&record.appended_at_ms) => {
             let detail = format!("its record at offset {offset} is younger than the verdict on it");
             Err(set_back(last, detail))
         }

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use blocks::Block;
+use blocks::{Block, Header};
 use receipt_log::LoggedRecord;
 use service::cpu::CpuPool;
+use service::instant::{CLOCKS_APART_MS_MAX, now_ms};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 use warehouse::VerdictsPosition;
@@ -160,6 +161,28 @@ impl ShardReader {
     }
 }
 
+/// The instant through which a record of `verdicts` completes its partition, never later than
+/// `now_ms`; 0 if it was stated by a clock that was ahead. Published, such an instant would outlast
+/// the correction of that clock, and hide what the partition lacks meanwhile.
+fn believable_ms(header: &Header, appended_at_ms: i64, now_ms: i64) -> i64 {
+    let stated_ms = header.complete_through_ms;
+    // The log `receipts` stamps its records, so the last one's instant can't be later than the
+    // verdict on it. An idle record has the verifier's own instant.
+    let by_wrong_log = !header.source.is_empty() && stated_ms > appended_at_ms + CLOCKS_APART_MS_MAX;
+    let complete_ms = stated_ms.min(appended_at_ms);
+    if by_wrong_log || complete_ms > now_ms + CLOCKS_APART_MS_MAX {
+        tracing::warn!(
+            stated_ms,
+            appended_at_ms,
+            now_ms,
+            "a record of verdicts is from the future: completeThrough stays until the next one; check NTP on the \
+             log's brokers, the verifiers and here"
+        );
+        return 0;
+    }
+    complete_ms.min(now_ms)
+}
+
 /// Decodes a record of `verdicts`.
 ///
 /// # Errors
@@ -169,10 +192,7 @@ pub fn decode(logged: &LoggedRecord) -> Result<ReadBlock, WriterError> {
         offset: logged.position.offset,
         detail: error.to_string(),
     })?;
-    // A verifier whose clock is ahead states an instant that hasn't come. Stored, it would outlast
-    // the correction of that clock, and hide what the partition lacks meanwhile.
-    let complete_through_ms = &mut block.header.complete_through_ms;
-    *complete_through_ms = logged.appended_at_ms.min(*complete_through_ms);
+    block.header.complete_through_ms = believable_ms(&block.header, logged.appended_at_ms, now_ms());
     Ok(ReadBlock {
         position: VerdictsPosition {
             epoch: logged.position.epoch,
@@ -180,4 +200,55 @@ pub fn decode(logged: &LoggedRecord) -> Result<ReadBlock, WriterError> {
         },
         block,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use blocks::{ReceiptCounts, SourceIndex, SourceRange};
+
+    use super::*;
+
+    const DAY_MS: i64 = 86_400_000;
+    const NOW_MS: i64 = 20_000 * DAY_MS;
+
+    fn header(records: u64, complete_through_ms: i64) -> Header {
+        let at = |offset| SourceIndex { offset, index: 0 };
+        Header {
+            version: blocks::VERSION,
+            source: SourceRange {
+                epoch: 1,
+                partition: 0,
+                first: at(7),
+                end: at(7 + records),
+            },
+            source_partitions: 1,
+            shard: 0,
+            shards: 1,
+            shard_map_version: 0,
+            shard_map: 0,
+            first_appended_at_ms: complete_through_ms,
+            complete_through_ms,
+            block: ReceiptCounts::default(),
+            shard_counts: ReceiptCounts::default(),
+            verifier: "test".to_owned(),
+        }
+    }
+
+    #[test]
+    fn no_instant_of_a_clock_that_is_ahead_is_believed() {
+        let instant = |records, stated_ms, appended_at_ms| {
+            believable_ms(&header(records, NOW_MS + stated_ms), NOW_MS + appended_at_ms, NOW_MS) - NOW_MS
+        };
+        assert_eq!(instant(3, -900, -400), -900);
+        assert_eq!(instant(3, 20, 40), 0, "clocks that NTP leaves apart");
+        assert_eq!(instant(3, DAY_MS, DAY_MS), -NOW_MS, "both logs were a day ahead");
+        assert_eq!(instant(3, DAY_MS, -400), -NOW_MS, "the log of receipts was a day ahead");
+        assert_eq!(instant(0, DAY_MS, DAY_MS), -NOW_MS);
+        assert_eq!(
+            instant(0, DAY_MS, -400),
+            -400,
+            "the verifier is a day ahead: as of its append"
+        );
+    }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use blocks::Header;
+use service::instant::now_ms;
 use thiserror::Error;
 use warehouse::{PartitionProgress, ShardProgress, VerdictsPosition};
 
@@ -89,12 +90,19 @@ impl Sequence {
         }
         let stored = self.partitions.get(&key);
         let complete_before = stored.map_or(0, |stored| stored.complete_through_ms);
+        // A later instant than now was published by a clock that was ahead.
+        let is_past = complete_before <= now_ms();
+        let complete_through_ms = match header.complete_through_ms {
+            0 => complete_before,
+            stated if is_past => stated.max(complete_before),
+            stated => stated,
+        };
         let next = PartitionProgress {
             epoch: source.epoch,
             partition,
             first_offset: stored.map_or(found, |stored| stored.first_offset),
             next_offset: source.end.offset,
-            complete_through_ms: header.complete_through_ms.max(complete_before),
+            complete_through_ms,
         };
         self.partitions.insert(key, next);
         self.source_partitions = self.source_partitions.max(header.source_partitions);
@@ -177,6 +185,37 @@ mod tests {
             .map(|one| (one.partition, one.next_offset))
             .collect();
         assert_eq!((ends, progress.source_partitions), (vec![(0, 9), (1, 3)], 2));
+    }
+
+    #[test]
+    fn an_instant_that_has_not_come_ends_with_the_next_one() {
+        let tomorrow = now_ms() + 86_400_000;
+        let mut sequence = Sequence::new(&ShardProgress {
+            partitions: vec![PartitionProgress {
+                epoch: 1,
+                partition: 0,
+                first_offset: 0,
+                next_offset: 7,
+                complete_through_ms: tomorrow,
+            }],
+            ..ShardProgress::default()
+        });
+        let mut advanced = |first, end, complete_through_ms| {
+            let header = Header {
+                complete_through_ms,
+                ..header(1, 0, first, end)
+            };
+            assert_eq!(sequence.advance(&header), Ok(()));
+            sequence.progress(0, 1, VerdictsPosition::default()).partitions[0].complete_through_ms
+        };
+        assert_eq!(
+            advanced(7, 8, 0),
+            tomorrow,
+            "nothing better is known: readers refuse it"
+        );
+        assert_eq!(advanced(8, 9, 500), 500);
+        assert_eq!(advanced(9, 10, 0), 500);
+        assert_eq!(advanced(10, 11, 400), 500, "otherwise it never falls");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use http::{HeaderMap, HeaderValue, header};
 use sha2::{Digest, Sha256};
+use web::compress::takes_gzip;
 
 /// Name and bytes of every file, listed by `build.rs`.
 const FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/page.rs"));
@@ -84,19 +85,6 @@ fn compressed(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
     encoder.write_all(bytes).ok()?;
     encoder.finish().ok()
-}
-
-/// `Accept-Encoding` names gzip and doesn't exclude it (RFC 9110 section 12.5.3).
-fn takes_gzip(request: &HeaderMap) -> bool {
-    let lines = request
-        .get_all(header::ACCEPT_ENCODING)
-        .iter()
-        .filter_map(|line| line.to_str().ok());
-    lines.flat_map(|line| line.split(',')).any(|coding| {
-        let (name, weight) = coding.split_once(';').unwrap_or((coding, ""));
-        let weight = weight.trim().strip_prefix("q=").map_or(Ok(1.0), str::parse::<f32>);
-        name.trim().eq_ignore_ascii_case("gzip") && weight.is_ok_and(|weight| weight > 0.0)
-    })
 }
 
 fn media_type(name: &str) -> &'static str {

@@ -49,7 +49,7 @@ struct Index {
 }
 
 /// About this API
-#[utoipa::path(get, path = "/", tag = "service", responses((status = 200, body = Index), (status = 303, description = "To the dashboard page, for browsers")))]
+#[utoipa::path(get, path = "/", tag = "service", responses((status = 200, description = "The addresses", body = Index), (status = 303, description = "To the dashboard page, for browsers")))]
 async fn index(Extension(Addresses(addresses)): Extension<Addresses>, headers: HeaderMap) -> Response {
     if web::envelope::is_browser(&headers) {
         return Redirect::to(page::PATH).into_response();

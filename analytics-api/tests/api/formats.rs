@@ -1,8 +1,10 @@
 //! Formats of answers: media types, entity tags, HEAD, and the words of strangers in them.
 
+use std::io::Read;
 use std::sync::atomic::Ordering;
 
 use accounts::{EntryAuthors, EntryContent, EntryTitle, EntryUrl, NewEntry};
+use flate2::read::GzDecoder;
 use serde_json::Value;
 
 use crate::rows::{client, entry, receipt};
@@ -40,7 +42,7 @@ pub(crate) async fn every_endpoint_in_every_format(stack: &Stack) {
                 stack.complete_through(),
                 "{path} {accept}"
             );
-            assert_eq!(answer.header("vary"), "accept, authorization");
+            assert_eq!(answer.header("vary"), "accept, accept-encoding, authorization");
             assert_eq!(answer.header("x-content-type-options"), "nosniff");
             let text = answer.text();
             match accept {
@@ -84,6 +86,32 @@ pub(crate) async fn every_endpoint_in_every_format(stack: &Stack) {
 }
 
 /// The tag is of the numbers: it stays while only `completeThrough` moves, which the 304 tells.
+pub(crate) async fn compressed_answers(stack: &Stack) {
+    for (path, accept) in [
+        ("/openapi.json", "application/json"),
+        ("/api/v1/analytics/receipts", "text/csv"),
+        ("/api/v1/analytics/receipts", "application/x-ndjson"),
+    ] {
+        let plain = stack.get(path, &[("accept", accept)]).await;
+        assert!(
+            plain.body.len() > 1_024 && !plain.headers.contains_key("content-encoding"),
+            "{path}"
+        );
+        let fields = [("accept", accept), ("accept-encoding", "br, gzip")];
+        let small = stack.get(path, &fields).await;
+        assert_eq!(
+            (small.status, small.header("content-encoding")),
+            (200, "gzip"),
+            "{path}"
+        );
+        assert!(small.header("vary").contains("accept-encoding"), "{path}");
+        assert!(small.body.len() < plain.body.len(), "{path}");
+        let mut back = Vec::new();
+        GzDecoder::new(&small.body[..]).read_to_end(&mut back).unwrap();
+        assert_eq!(String::from_utf8(back).unwrap(), plain.text(), "{path} {accept}");
+    }
+}
+
 pub(crate) async fn tags_and_revalidation(stack: &Stack) {
     let server = stack
         .server_with(
@@ -119,7 +147,7 @@ pub(crate) async fn tags_and_revalidation(stack: &Stack) {
                 assert_eq!(again.header("etag"), tag);
                 assert_eq!(again.header("x-complete-through"), stack.complete_through());
                 assert_eq!(again.header("cache-control"), "private, no-cache");
-                assert_eq!(again.header("vary"), "accept, authorization");
+                assert_eq!(again.header("vary"), "accept, accept-encoding, authorization");
                 assert!(again.headers.contains_key("x-ratelimit-remaining"));
             }
             let anew = ask("\"other\"".to_owned()).await;

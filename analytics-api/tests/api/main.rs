@@ -53,6 +53,7 @@ fn main() -> ExitCode {
         compared::series,
         compared::a_series_of_models,
         formats::every_endpoint_in_every_format,
+        formats::compressed_answers,
         formats::tags_and_revalidation,
         formats::heads,
         formats::words_of_strangers,

@@ -199,7 +199,7 @@ pub(crate) fn client(h2c: bool) -> HttpClient {
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
-    body: Bytes,
+    pub(crate) body: Bytes,
 }
 
 impl Answer {

@@ -225,7 +225,7 @@ async fn wait_for(inspection: &Inspection, through_ms: i64) -> Result<bool, Comm
             .progress()
             .await
             .map_err(CommandFailure::unavailable)?;
-        let complete_ms = analytics_api::progress::complete_through_ms(&shards);
+        let complete_ms = analytics_api::progress::complete_through_ms(&shards, service::instant::now_ms());
         if complete_ms.is_ok_and(|complete_ms| complete_ms >= through_ms) {
             return Ok(true);
         }

@@ -15,7 +15,7 @@ use futures_util::future::join_all;
 use indicatif::{ProgressBar, ProgressStyle};
 use rayon::prelude::*;
 use receipt::Judge;
-use receipt_log::{AppendError, Log, LogOpenError, LogWriter, OpenError, Position, ReceiptPosition, Record};
+use receipt_log::{AppendError, Appended, Log, LogOpenError, LogWriter, OpenError, ReceiptPosition, Record};
 use service::cpu::CpuPool;
 use service::instant::now_ms;
 use uuid::Uuid;
@@ -243,7 +243,7 @@ impl ReplayRun<'_> {
         let (mut marks, mut failed) = (Vec::new(), None);
         for ((position, passing), appended) in to_append.iter().zip(join_all(appends).await) {
             match appended {
-                Ok(place) => {
+                Ok(Appended { position: place, .. }) => {
                     self.tally.appended += 1;
                     self.remembered
                         .extend(passing.keys().map(|key| (key, place.receipt(0))));
@@ -377,7 +377,7 @@ impl ReplayRun<'_> {
 }
 
 /// Appends a record, waiting while the log's queue is full.
-async fn append(log: &dyn LogWriter, record: Record) -> Result<Position, AppendError> {
+async fn append(log: &dyn LogWriter, record: Record) -> Result<Appended, AppendError> {
     let mut pauses = 0;
     loop {
         match log.append(record.clone()).await {

@@ -27,3 +27,4 @@ mod send;
 mod sender_mistakes;
 mod serve;
 mod up;
+mod wrong_clock;

@@ -30,7 +30,7 @@ pub use kafka::{KafkaConsumer, KafkaLog, KafkaProcessor};
 pub use kafka_config::{KafkaConfig, KafkaOpenError};
 pub use open::{Log, LogOpenError};
 pub use receipt_position::{NoPosition, ReceiptPosition};
-pub use record::{LoggedRecord, Position, Record, RecordKind, TraceText};
+pub use record::{Appended, LoggedRecord, Position, Record, RecordKind, TraceText};
 pub use topic::Topic;
 pub use traits::{
     AppendError, Assignment, Commit, CommitError, Committed, ConsumeError, InspectError, LogConsumer, LogInspector,

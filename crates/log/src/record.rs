@@ -105,13 +105,22 @@ impl Position {
     }
 }
 
+/// A record that was appended and is durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Appended {
+    /// Position in the log.
+    pub position: Position,
+    /// When the log took it, by the log's clock: its readers' [`LoggedRecord::appended_at_ms`].
+    pub appended_at_ms: i64,
+}
+
 /// A record read back from the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoggedRecord {
     /// Position in the log.
     pub position: Position,
-    /// When the log took it, milliseconds since the Unix epoch; never falls along a partition,
-    /// and never later than the acknowledgement.
+    /// When the log took it, milliseconds since the Unix epoch, by the log's clock. It falls along
+    /// a partition only where that clock was set back.
     pub appended_at_ms: i64,
     /// The record.
     pub record: Record,

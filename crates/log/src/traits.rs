@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use futures_util::future::BoxFuture;
 use thiserror::Error;
 
-use crate::record::{LoggedRecord, Position, Record};
+use crate::record::{Appended, LoggedRecord, Record};
 
 /// Why a record was not taken.
 #[derive(Debug, Error)]
@@ -33,7 +33,7 @@ pub enum AppendError {
 /// Appends records; the future resolves when the record is durable.
 pub trait LogWriter: Send + Sync + 'static {
     /// Appends one record. `Ok` means it survives power loss (fsync, or Kafka's acks=all).
-    fn append(&self, record: Record) -> BoxFuture<'_, Result<Position, AppendError>>;
+    fn append(&self, record: Record) -> BoxFuture<'_, Result<Appended, AppendError>>;
 
     /// `Err` says why the log takes nothing at the moment, for readiness.
     fn writable(&self) -> Result<(), String>;

@@ -11,6 +11,10 @@ pub(crate) type UnixClock = Arc<dyn Fn() -> i64 + Send + Sync>;
 /// The milliseconds of a day.
 pub const DAY_MS: i64 = 86_400_000;
 
+/// Largest difference between the clocks of two processes, or of one before and after a correction,
+/// that isn't taken for a wrong clock.
+pub const CLOCKS_APART_MS_MAX: i64 = 5_000;
+
 /// Now, in milliseconds since the Unix epoch.
 #[must_use]
 pub fn now_ms() -> i64 {

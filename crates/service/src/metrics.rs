@@ -306,6 +306,18 @@ pub const METRICS: &[MetricDoc] = &[
         &[],
         "Bytes of request bodies, as received.",
     ),
+    gauge(
+        "receipts_gateway_clock_offset_seconds",
+        "seconds",
+        &[],
+        "How far the clock was ahead of the log's when a record was appended last; negative: behind.",
+    ),
+    counter(
+        "receipts_gateway_clock_steps_total",
+        "steps",
+        &[],
+        "Jumps of the system's clock against monotonic time, by more than 5 s.",
+    ),
     gauge("receipts_gateway_connections", "connections", &[], "Open connections."),
     counter(
         "receipts_gateway_connections_refused_total",

@@ -6,7 +6,7 @@
 //! service. [`crate::problem_page`] serves the table at these addresses.
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use http_body_util::Full;
 use serde::Serialize;
@@ -176,7 +176,7 @@ kinds! {
          (docs/operators.md).";
     /// The address doesn't exist, or names something that doesn't exist or belongs to another
     /// account.
-    NotFound = NOT_FOUND, "not_found", "There is nothing at this address",
+    NotFound = NOT_FOUND, "not_found", "Not found",
         "Check the path. `/docs` lists all addresses.";
     /// The publisher has no entry with `content.entryId`, and this receiver requires one.
     EntryUnknown = NOT_FOUND, "entry_unknown", "The entry is unknown",
@@ -256,6 +256,11 @@ kinds! {
     LogUnavailable = SERVICE_UNAVAILABLE, "log_unavailable", "The receipt log isn't available",
         "Send the same bytes again after `Retry-After` seconds. Receipts that were stored \
          count once.";
+    /// The gateway's clock jumped against monotonic time, so it can't say when the receipts
+    /// arrived. Nothing was stored.
+    ClockStepped = SERVICE_UNAVAILABLE, "clock_stepped", "The service's clock is in doubt",
+        "Send the same bytes again after `Retry-After` seconds. Operators: \
+         docs/runbooks/ReceiptsClockWrong.md.";
     /// As many requests, or bytes, are in progress as the service allows.
     Overloaded = SERVICE_UNAVAILABLE, "overloaded", "The service is at its limit",
         "Send the same request again after `Retry-After` seconds, with fewer at a time.";
@@ -281,6 +286,21 @@ kinds! {
 }
 
 impl Kind {
+    /// Value of `WWW-Authenticate`, which RFC 9110 (15.5.2) requires of each 401: `Bearer` for API
+    /// keys and JWTs (RFC 6750), `Signature` for what is signed.
+    fn challenge(self) -> Option<HeaderValue> {
+        match self {
+            _ if self.status() != StatusCode::UNAUTHORIZED => None,
+            Kind::MissingApiKey
+            | Kind::InvalidApiKey
+            | Kind::ExpiredApiKey
+            | Kind::MissingToken
+            | Kind::InvalidToken
+            | Kind::ExpiredToken => Some(HeaderValue::from_static(r#"Bearer realm="receipts""#)),
+            _ => Some(HeaderValue::from_static(r#"Signature realm="receipts""#)),
+        }
+    }
+
     /// Whether `code` is that of the first fault, which says more than the kind.
     pub(crate) fn is_format_fault(self) -> bool {
         matches!(self, Kind::InvalidJson | Kind::InvalidReceipt | Kind::InvalidBatch)
@@ -341,7 +361,11 @@ impl Problem {
             faults: Vec::new(),
             more_faults: false,
             retry_after_s: None,
-            headers: HeaderMap::new(),
+            headers: kind
+                .challenge()
+                .map(|value| (WWW_AUTHENTICATE, value))
+                .into_iter()
+                .collect(),
         }
     }
 

@@ -17,7 +17,7 @@ use service::telemetry::is_slow;
 use service::trace::{self, TraceParent};
 use tracing::Instrument;
 
-use crate::Failure;
+use crate::{Failure, compress};
 
 /// API that answers, and its limit on heads.
 #[derive(Debug, Clone, Copy)]
@@ -40,6 +40,7 @@ pub async fn envelope(
     let trace = TraceParent::of(request.headers());
     // The pattern, never the path itself: identifiers must not become labels.
     let route = path.map_or_else(|| "none".to_owned(), |path| path.as_str().to_owned());
+    let takes_gzip = compress::takes_gzip(request.headers());
     let response = if head_bytes(&request) > api.head_bytes_max {
         let detail = format!("the request head is over the limit of {} bytes", api.head_bytes_max);
         Failure::new(Kind::HeadTooLarge, detail).into_response()
@@ -56,6 +57,11 @@ pub async fn envelope(
             })
     };
     let response = finished(response, &id);
+    let response = if takes_gzip {
+        compress::compressed(response)
+    } else {
+        response
+    };
     let (status, took) = (response.status().as_u16(), started.elapsed());
     if is_slow(took) {
         let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
@@ -88,7 +94,7 @@ fn finished(mut response: Response, id: &RequestId) -> Response {
     // For no one's cache, unless the handler knows better.
     let no_store = HeaderValue::from_static("no-store");
     headers.entry(header::CACHE_CONTROL).or_insert(no_store);
-    let vary = HeaderValue::from_static("accept, authorization");
+    let vary = HeaderValue::from_static("accept, accept-encoding, authorization");
     headers.entry(header::VARY).or_insert(vary);
     // An answer is no page, unless the handler knows better: nothing is loaded by it, and nothing
     // shows it in a frame.

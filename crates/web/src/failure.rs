@@ -3,7 +3,6 @@
 
 use accounts::AccountsError;
 use axum::response::{IntoResponse, Response};
-use http::{HeaderValue, header};
 use service::problem::{Kind, Problem};
 use warehouse::WarehouseError;
 
@@ -26,13 +25,10 @@ impl Failure {
         Self::new(Kind::NotFound, detail)
     }
 
-    /// 401 with the challenge that RFC 6750 section 3 wants.
+    /// 401.
     #[must_use]
     pub fn unauthorized(kind: Kind, detail: &str) -> Self {
-        let challenge = HeaderValue::from_static(r#"Bearer realm="receipts""#);
-        Problem::new(kind, detail)
-            .header(header::WWW_AUTHENTICATE, challenge)
-            .into()
+        Self::new(kind, detail)
     }
 }
 

@@ -6,6 +6,7 @@
 //! - [`access`]: API keys and their quotas; [`allowance`]: quotas of addresses
 //! - [`params`]: the query string; [`json`]: JSON bodies
 //! - [`csv`]: cells of tables
+//! - [`compress`]: answers by gzip
 //! - [`etag`]: whether a client already has an answer
 //! - [`stream`]: answers that are written piece by piece; [`shares`]: places that each account has
 //!   of its own
@@ -16,6 +17,7 @@
 
 pub mod access;
 pub mod allowance;
+pub mod compress;
 pub mod csv;
 pub mod docs;
 pub mod envelope;

@@ -18,6 +18,7 @@ const OF_BODIES: &[Kind] = &[
     Kind::UnsupportedEncoding,
     Kind::RateLimited,
     Kind::Overloaded,
+    Kind::ClockStepped,
     Kind::Internal,
     Kind::UnsupportedTransferCoding,
 ];
@@ -270,6 +271,9 @@ fn refusal(status: u16, kinds: &[Kind]) -> Value {
         "properties": {"type": {"enum": types}, "status": {"const": status}}
     });
     let mut headers = answer_headers();
+    if status == 401 {
+        headers["WWW-Authenticate"] = json!({"$ref": "#/components/headers/WWW-Authenticate"});
+    }
     if matches!(status, 429 | 503) {
         headers["Retry-After"] = json!({"$ref": "#/components/headers/Retry-After"});
     }
@@ -297,9 +301,13 @@ fn headers() -> Value {
         "X-Request-Id": {
             "description": "The ID that the request had or was given; logs have it", "schema": {"type": "string"}
         },
-        "X-RateLimit-Limit": count("What the nearest limit allows at once; absent without a limit"),
-        "X-RateLimit-Remaining": count("What is left of it"),
-        "X-RateLimit-Reset": count("When all of it is left again, in Unix seconds"),
+        "X-RateLimit-Limit": count(
+            "Receipts that the nearest limit allows at once, sent as these are: requests with one receipt, or receipts of \
+             batches. Absent without a limit"
+        ),
+        "X-RateLimit-Remaining": count("Receipts of these that are left"),
+        "X-RateLimit-Reset": count("When all of them are left again, in Unix seconds"),
+        "WWW-Authenticate": {"description": "`Signature`: what has to be signed", "schema": {"type": "string"}},
         "Retry-After": count("When to send the request again, in seconds")
     })
 }

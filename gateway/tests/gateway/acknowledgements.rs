@@ -2,6 +2,8 @@
 
 use std::path::Path;
 use std::process::{Command, Output};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -122,5 +124,33 @@ async fn a_refusal_has_none() {
     let gateway = Running::start().await;
     let answer = gateway.post(RECEIPTS, FIELDS, b"{}").await;
     assert_eq!((answer.status, answer.json().get("acknowledgement")), (400, None));
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn an_acknowledgement_has_the_logs_instant_and_readiness_names_a_clock_that_differs() {
+    let gateway = Running::start().await;
+    gateway.log.ahead_ms.store(240_000, Ordering::Relaxed);
+    let before_ms = service::instant::now_ms() + 240_000;
+    let answer = gateway.post(RECEIPTS, FIELDS, &receipt().0).await;
+    let received = answer.json()["acknowledgement"]["receivedAt"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert!(received >= service::instant::rfc3339_ms(before_ms), "{received}");
+    let mut client = gateway.connect().await;
+    loop {
+        let health = client.get("/readyz").await;
+        assert_eq!(
+            health.status, 200,
+            "another gateway's clock may be the one that is wrong"
+        );
+        let clock = &health.json()["components"]["clock"];
+        if clock["status"] == "degraded" {
+            assert!(clock["reason"].to_string().contains("s behind the log's"), "{clock}");
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     gateway.stop().await;
 }

@@ -42,6 +42,7 @@ impl Answer {
         assert_eq!(self.field("content-type"), "application/problem+json");
         assert_eq!(json["status"], status);
         assert_eq!(json["requestId"], self.field("x-request-id"));
+        assert_eq!(self.fields.contains_key("www-authenticate"), status == 401, "{json}");
         assert!(!json["detail"].as_str().unwrap().is_empty());
         json["errors"][0]["pointer"].as_str().map(str::to_owned)
     }

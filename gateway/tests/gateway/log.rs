@@ -1,9 +1,10 @@
 //! A log in memory that does what the test wants.
 
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use futures_util::future::BoxFuture;
-use receipt_log::{AppendError, LogWriter, Position, Record};
+use receipt_log::{AppendError, Appended, LogWriter, Position, Record};
 use tokio::sync::watch;
 
 /// Behaviour of the log.
@@ -23,6 +24,8 @@ pub enum Mood {
 pub struct MemoryLog {
     mood: watch::Sender<Mood>,
     records: Mutex<Vec<Record>>,
+    /// Milliseconds by which its clock is ahead.
+    pub ahead_ms: AtomicI64,
 }
 
 impl MemoryLog {
@@ -30,6 +33,7 @@ impl MemoryLog {
         Self {
             mood: watch::Sender::new(mood),
             records: Mutex::default(),
+            ahead_ms: AtomicI64::new(0),
         }
     }
 
@@ -43,7 +47,7 @@ impl MemoryLog {
 }
 
 impl LogWriter for MemoryLog {
-    fn append(&self, record: Record) -> BoxFuture<'_, Result<Position, AppendError>> {
+    fn append(&self, record: Record) -> BoxFuture<'_, Result<Appended, AppendError>> {
         Box::pin(async move {
             let mut mood = self.mood.subscribe();
             let mood = *mood.wait_for(|mood| *mood != Mood::Silent).await.unwrap();
@@ -54,10 +58,13 @@ impl LogWriter for MemoryLog {
             }
             let mut records = self.records.lock().unwrap();
             records.push(record);
-            Ok(Position {
-                epoch: 1,
-                partition: 0,
-                offset: records.len() as u64 - 1,
+            Ok(Appended {
+                position: Position {
+                    epoch: 1,
+                    partition: 0,
+                    offset: records.len() as u64 - 1,
+                },
+                appended_at_ms: service::instant::now_ms() + self.ahead_ms.load(Ordering::Relaxed),
             })
         })
     }

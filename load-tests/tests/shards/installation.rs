@@ -280,7 +280,7 @@ impl Installation {
         let warehouse = self.warehouse().await;
         until(async || {
             let progress = warehouse.progress().await.unwrap();
-            let through_ms = analytics_api::progress::complete_through_ms(&progress);
+            let through_ms = analytics_api::progress::complete_through_ms(&progress, service::instant::now_ms());
             if through_ms.is_ok_and(|through_ms| through_ms > instant_ms) {
                 assert_eq!(progress.len(), SHARDS_MAX as usize);
                 return Ok(());

@@ -32,7 +32,7 @@ struct Index {
 }
 
 /// About this API
-#[utoipa::path(get, path = "/", tag = "service", responses((status = 200, body = Index)))]
+#[utoipa::path(get, path = "/", tag = "service", responses((status = 200, description = "The document and its page", body = Index)))]
 async fn index() -> Json<Index> {
     Json(Index {
         service: "receipts-publisher-api",

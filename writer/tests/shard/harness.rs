@@ -202,7 +202,7 @@ impl World {
 
     pub(crate) async fn append(&self, record: Bytes) -> u64 {
         let record = Record::verdicts(record, service::instant::now_ms());
-        self.log.append(record).await.unwrap().offset
+        self.log.append(record).await.unwrap().position.offset
     }
 
     pub(crate) fn consumer(&self, group: &str) -> Box<dyn LogConsumer> {

@@ -66,7 +66,7 @@ pub use self::{
 };
 use crate::{
     Topic,
-    record::{Position, Record},
+    record::{Appended, Record},
     traits::{AppendError, Committed, LogWriter},
 };
 
@@ -310,7 +310,7 @@ fn lock(dir: &Path) -> Result<File, OpenError> {
 impl LogWriter for EmbeddedLog {
     /// The record is handed over at once, not when the future is first polled; dropping the future
     /// doesn't take it back.
-    fn append(&self, record: Record) -> BoxFuture<'_, Result<Position, AppendError>> {
+    fn append(&self, record: Record) -> BoxFuture<'_, Result<Appended, AppendError>> {
         let shared = &self.open.shared;
         let max = shared.config.record_bytes_max;
         let handed_over = match frame::encoded_len(&record) {

@@ -6,12 +6,12 @@ use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;
 
 use crate::{
-    record::{Position, Record},
+    record::{Appended, Record},
     traits::AppendError,
 };
 
 /// Result of an append.
-pub(super) type AppendOutcome = Result<Position, AppendError>;
+pub(super) type AppendOutcome = Result<Appended, AppendError>;
 
 /// A record in a group.
 pub(super) struct Grouped {

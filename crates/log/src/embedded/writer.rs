@@ -25,7 +25,7 @@ use super::{
     upkeep::{SealedSegment, room_for_segment},
 };
 use crate::{
-    record::{LoggedRecord, Position},
+    record::{Appended, LoggedRecord, Position},
     traits::AppendError,
 };
 
@@ -189,10 +189,13 @@ impl SegmentWriter {
         shared.queue.release(records, bytes);
         let epoch = shared.epoch;
         self.group.answer(|index| {
-            Ok(Position {
-                epoch,
-                partition: 0,
-                offset: first + index,
+            Ok(Appended {
+                position: Position {
+                    epoch,
+                    partition: 0,
+                    offset: first + index,
+                },
+                appended_at_ms,
             })
         });
         shared.news.notify_waiters();

@@ -11,9 +11,9 @@ use std::{
 
 use parking_lot::Mutex;
 
-use crate::{record::Position, traits::AppendError};
+use crate::{record::Appended, traits::AppendError};
 
-type DeliveryOutcome = Result<Position, AppendError>;
+type DeliveryOutcome = Result<Appended, AppendError>;
 
 /// A record in flight.
 pub(super) struct Delivery {
@@ -77,17 +77,21 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used)]
 
     use super::*;
+    use crate::record::Position;
 
     #[tokio::test]
     async fn the_outcome_comes_whether_it_was_awaited_before_or_not() {
-        let position = Position {
-            epoch: 1,
-            partition: 2,
-            offset: 3,
+        let appended = Appended {
+            position: Position {
+                epoch: 1,
+                partition: 2,
+                offset: 3,
+            },
+            appended_at_ms: 4,
         };
         let delivery = Delivery::new(1);
-        delivery.end(Ok(position));
-        assert_eq!(Delivered(delivery).await.unwrap(), position);
+        delivery.end(Ok(appended));
+        assert_eq!(Delivered(delivery).await.unwrap(), appended);
         let delivery = Delivery::new(1);
         let waiting = tokio::spawn(Delivered(Arc::clone(&delivery)));
         tokio::task::yield_now().await;

@@ -265,7 +265,7 @@ fn next_of(committed: Option<&Committed>, begin_offset: u64) -> u64 {
     committed.map_or(0, |made| made.next_offset).max(begin_offset)
 }
 
-fn now_ms() -> i64 {
+pub(super) fn now_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

@@ -69,7 +69,7 @@ pub use self::{consumer::KafkaConsumer, processor::KafkaProcessor};
 use crate::{
     Topic,
     kafka_config::{KafkaConfig, KafkaOpenError},
-    record::{LoggedRecord, Position, Record},
+    record::{Appended, LoggedRecord, Record},
     traits::{AppendError, InspectError, LogInspector, LogWriter, PartitionState},
 };
 
@@ -284,7 +284,7 @@ impl Drop for OpenTopic {
 }
 
 impl LogWriter for KafkaLog {
-    fn append(&self, record: Record) -> BoxFuture<'_, Result<Position, AppendError>> {
+    fn append(&self, record: Record) -> BoxFuture<'_, Result<Appended, AppendError>> {
         if self.open.closed.load(Ordering::Relaxed) {
             return ready(Err(AppendError::Closed)).boxed();
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rdkafka::{
-    ClientConfig, ClientContext, Message, Statistics,
+    ClientConfig, ClientContext, Message, Statistics, Timestamp,
     config::{FromClientConfigAndContext, RDKafkaLogLevel},
     error::KafkaError,
     producer::{DeliveryResult, ProducerContext, ThreadedProducer},
@@ -21,8 +21,16 @@ pub(super) type Producer<H> = ThreadedProducer<Deliveries<H>>;
 
 /// Receives the result of each record, on the thread that serves deliveries.
 pub(super) trait Heard: Send + Sync + 'static {
-    /// The record stands at this partition and offset, or doesn't.
-    fn heard(&self, events: &Events, delivery: &Delivery, outcome: Result<(u32, u64), &KafkaError>);
+    /// The record is stored, or isn't.
+    fn heard(&self, events: &Events, delivery: &Delivery, outcome: Result<Stored, &KafkaError>);
+}
+
+/// Word of the broker that it has a record.
+pub(super) struct Stored {
+    pub(super) partition: u32,
+    pub(super) offset: u64,
+    /// By the broker's clock; none if the topic has times of its producers.
+    pub(super) appended_at_ms: Option<i64>,
 }
 
 /// Takes what librdkafka says.
@@ -50,10 +58,14 @@ impl<H: Heard> ProducerContext for Deliveries<H> {
 
     fn delivery(&self, result: &DeliveryResult<'_>, delivery: Arc<Delivery>) {
         let outcome = match result {
-            Ok(message) => {
-                let partition = u32::try_from(message.partition()).unwrap_or(0);
-                Ok((partition, u64::try_from(message.offset()).unwrap_or(0)))
-            }
+            Ok(message) => Ok(Stored {
+                partition: u32::try_from(message.partition()).unwrap_or(0),
+                offset: u64::try_from(message.offset()).unwrap_or(0),
+                appended_at_ms: match message.timestamp() {
+                    Timestamp::LogAppendTime(at_ms) => Some(at_ms),
+                    Timestamp::CreateTime(_) | Timestamp::NotAvailable => None,
+                },
+            }),
             Err((error, _)) => Err(error),
         };
         self.heard.heard(&self.events, &delivery, outcome);

@@ -27,7 +27,7 @@ use super::{
     headers,
     log_topic::LogTopic,
     meters::TransactionMeters,
-    producer::{self, Heard, Producer},
+    producer::{self, Heard, Producer, Stored},
     role::Role,
 };
 use crate::kafka_config::KafkaConfig;
@@ -65,7 +65,7 @@ pub(super) enum UncommittedTransaction {
 struct Undelivered(Mutex<Option<FailedStep>>);
 
 impl Heard for Undelivered {
-    fn heard(&self, events: &Events, _: &Delivery, outcome: Result<(u32, u64), &KafkaError>) {
+    fn heard(&self, events: &Events, _: &Delivery, outcome: Result<Stored, &KafkaError>) {
         if let Err(error) = outcome {
             let failed = || FailedStep::new(error.rdkafka_error_code(), events.explain(error));
             self.0.lock().get_or_insert_with(failed);

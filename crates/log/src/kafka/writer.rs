@@ -27,14 +27,15 @@ use super::{
     client::Events,
     delivery::{Delivered, Delivery},
     headers,
+    inspect::now_ms,
     log_topic::LogTopic,
     meters::WriterMeters,
-    producer::{self, Heard, Producer},
+    producer::{self, Heard, Producer, Stored},
     role::Role,
 };
 use crate::{
     kafka_config::{KafkaConfig, KafkaOpenError},
-    record::{Position, Record},
+    record::{Appended, Position, Record},
     traits::{AppendError, LogWriter},
 };
 
@@ -72,18 +73,21 @@ impl ProducerState {
 }
 
 impl Heard for ProducerState {
-    fn heard(&self, events: &Events, delivery: &Delivery, outcome: Result<(u32, u64), &KafkaError>) {
+    fn heard(&self, events: &Events, delivery: &Delivery, outcome: Result<Stored, &KafkaError>) {
         match outcome {
-            Ok((partition, offset)) => {
+            Ok(stored) => {
                 self.meters.appends.increment(1);
                 self.meters.append_bytes.increment(delivery.bytes as u64);
                 self.meters
                     .delivery_seconds
                     .record(delivery.since.elapsed().as_secs_f64());
-                delivery.end(Ok(Position {
-                    epoch: self.epoch.load(Ordering::Relaxed),
-                    partition,
-                    offset,
+                delivery.end(Ok(Appended {
+                    position: Position {
+                        epoch: self.epoch.load(Ordering::Relaxed),
+                        partition: stored.partition,
+                        offset: stored.offset,
+                    },
+                    appended_at_ms: stored.appended_at_ms.unwrap_or_else(now_ms),
                 }));
             }
             Err(error) => {
@@ -288,7 +292,7 @@ impl Drop for Writer {
 impl LogWriter for Writer {
     /// The record is handed over at once, not when the future is first polled; dropping the future
     /// doesn't take it back.
-    fn append(&self, record: Record) -> BoxFuture<'_, Result<Position, AppendError>> {
+    fn append(&self, record: Record) -> BoxFuture<'_, Result<Appended, AppendError>> {
         match self.send(&record) {
             Ok(delivered) => delivered.boxed(),
             Err(refused) => ready(Err(refused)).boxed(),

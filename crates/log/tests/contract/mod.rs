@@ -118,7 +118,8 @@ pub const ALL: PollLimits = PollLimits {
 /// Appends `numbers`, all at the same time.
 pub async fn append_all(log: &impl LogWriter, numbers: std::ops::Range<usize>) -> BTreeMap<Position, usize> {
     let appended = join_all(numbers.clone().map(|number| log.append(record(number)))).await;
-    let positions: BTreeMap<_, _> = appended.into_iter().map(Result::unwrap).zip(numbers.clone()).collect();
+    let appended = appended.into_iter().map(|outcome| outcome.unwrap().position);
+    let positions: BTreeMap<_, _> = appended.zip(numbers.clone()).collect();
     assert_eq!(positions.len(), numbers.len(), "no two records have the same position");
     positions
 }
@@ -427,9 +428,13 @@ pub async fn completes_through_the_first_uncommitted_record<E: Engine>() {
     let through_ms = complete_through_ms(&engine).await;
     assert!(through_ms >= before_ms);
     // What is acknowledged from now on was not in that answer.
-    log.append(record(3)).await.unwrap();
+    let appended = log.append(record(3)).await.unwrap();
     let later = poll_records(&mut consumer, 1).await;
     assert!(later[0].appended_at_ms >= through_ms);
+    assert_eq!(
+        (appended.position, appended.appended_at_ms),
+        (later[0].position, later[0].appended_at_ms)
+    );
     assert_eq!(complete_through_ms(&engine).await, later[0].appended_at_ms);
 }
 
@@ -444,7 +449,7 @@ pub async fn refuses_when_the_queue_is_full<E: Engine>() {
     let mut busy = 0;
     for (number, outcome) in outcomes.into_iter().enumerate() {
         match outcome {
-            Ok(position) => assert!(taken.insert(position, number).is_none()),
+            Ok(appended) => assert!(taken.insert(appended.position, number).is_none()),
             Err(AppendError::Busy) => busy += 1,
             Err(other) => panic!("{other}"),
         }

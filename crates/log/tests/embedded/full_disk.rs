@@ -72,7 +72,7 @@ async fn fill(log: &EmbeddedLog, from: usize) -> Vec<(u64, usize)> {
         let mut refused = false;
         for (number, answer) in (start..).zip(answers) {
             match answer {
-                Ok(position) => acknowledged.push((position.offset, number)),
+                Ok(appended) => acknowledged.push((appended.position.offset, number)),
                 Err(AppendError::Unavailable(_)) => refused = true,
                 Err(other) => panic!("{other}"),
             }

@@ -58,7 +58,7 @@ async fn child() {
             loop {
                 let record = random_record();
                 let hash = hash(&record);
-                let position = log.append(record).await.unwrap();
+                let position = log.append(record).await.unwrap().position;
                 writeln!(std::io::stdout().lock(), "acknowledged {} {hash}", position.offset).unwrap();
             }
         });

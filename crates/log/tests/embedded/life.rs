@@ -60,7 +60,7 @@ async fn closing_answers_what_was_handed_over() {
     let waiting: Vec<_> = (0..500).map(|number| log.append(record(number))).collect();
     log.close();
     for (offset, answer) in futures_util::future::join_all(waiting).await.into_iter().enumerate() {
-        assert_eq!(answer.unwrap().offset, offset as u64);
+        assert_eq!(answer.unwrap().position.offset, offset as u64);
     }
     let log = EmbeddedLog::open(dir.path(), small(DirectIo::Auto)).unwrap();
     assert_eq!(log.partitions("readers").await.unwrap()[0].end_offset, 500);
@@ -242,7 +242,7 @@ async fn a_damaged_position_says_what_to_do() {
     );
     fs::remove_file(&file).unwrap();
     let log = EmbeddedLog::open(dir.path(), small(DirectIo::Auto)).unwrap();
-    assert_eq!(log.append(record(1)).await.unwrap().offset, 3);
+    assert_eq!(log.append(record(1)).await.unwrap().position.offset, 3);
 }
 
 #[tokio::test]
@@ -269,5 +269,5 @@ async fn another_directory_is_another_epoch_and_positions_without_segments_are_d
     ));
     fs::remove_dir_all(dir.path().join("positions")).unwrap();
     let log = EmbeddedLog::open(dir.path(), small(DirectIo::Auto)).unwrap();
-    assert_eq!(log.append(record(1)).await.unwrap().offset, 0);
+    assert_eq!(log.append(record(1)).await.unwrap().position.offset, 0);
 }

@@ -82,7 +82,7 @@ async fn sees_what_was_acknowledged_and_committed_while_another_writes() {
         log.close();
         assert_eq!(reader.partitions("readers").await.unwrap()[0].end_offset, 3000);
         let log = EmbeddedLog::open(dir.path(), small(mode)).unwrap();
-        let position = log.append(record(7)).await.unwrap();
+        let position = log.append(record(7)).await.unwrap().position;
         let state = reader.partitions("readers").await.unwrap().remove(0);
         assert_eq!(state.end_offset, 3001);
         let logged = reader.read(0, position.offset, 1).await.unwrap().remove(0);

@@ -106,7 +106,7 @@ fn assert_survivors(dir: &Path, records: &[LoggedRecord], survivors: usize, dire
             let found = read_all(&log).await;
             assert_eq!(found.len(), survivors + round);
             assert!(found[..survivors] == records[..survivors]);
-            let position = log.append(record(1000)).await.unwrap();
+            let position = log.append(record(1000)).await.unwrap().position;
             assert_eq!(position.offset, (survivors + round) as u64);
             log.close();
         }

@@ -28,7 +28,7 @@ async fn others_read_what_we_write() {
     let kafka = Kafka::shared().unwrap();
     let config = config(kafka.bootstrap());
     let log = KafkaLog::open(config.clone()).unwrap();
-    let position = log.append(record()).await.unwrap();
+    let position = log.append(record()).await.unwrap().position;
     let read = kafka.kcat(&[
         "-C",
         "-t",

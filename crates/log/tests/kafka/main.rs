@@ -23,8 +23,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use contract::{Engine, Settings, pipeline::Pipeline};
 use futures_util::future::BoxFuture;
 use receipt_log::{
-    AppendError, InspectError, KafkaConfig, KafkaConsumer, KafkaLog, KafkaProcessor, LogInspector, LogWriter,
-    LoggedRecord, PartitionState, Position, Record, Topic,
+    AppendError, Appended, InspectError, KafkaConfig, KafkaConsumer, KafkaLog, KafkaProcessor, LogInspector, LogWriter,
+    LoggedRecord, PartitionState, Record, Topic,
 };
 use test_engines::Kafka;
 
@@ -66,7 +66,7 @@ impl Apart {
 }
 
 impl LogWriter for Apart {
-    fn append(&self, record: Record) -> BoxFuture<'_, Result<Position, AppendError>> {
+    fn append(&self, record: Record) -> BoxFuture<'_, Result<Appended, AppendError>> {
         self.log.append(record)
     }
 

@@ -47,8 +47,8 @@ async fn a_killed_broker_loses_nothing_that_was_acknowledged() {
             let mut refused = 0;
             for number in (client..).step_by(8) {
                 match log.append(record(number)).await {
-                    Ok(position) => {
-                        acknowledged.push((position, number));
+                    Ok(appended) => {
+                        acknowledged.push((appended.position, number));
                         taken.fetch_add(1, Ordering::Relaxed);
                     }
                     Err(AppendError::Busy | AppendError::Unavailable(_)) => refused += 1,
@@ -70,7 +70,7 @@ async fn a_killed_broker_loses_nothing_that_was_acknowledged() {
     assert!(matches!(log.append(record(1)).await, Err(AppendError::Unavailable(_))));
     kafka.restart().unwrap();
     until_writable(&log, true).await;
-    let after = log.append(record(2)).await.unwrap();
+    let after = log.append(record(2)).await.unwrap().position;
     stop.store(true, Ordering::Relaxed);
     let outcomes: Vec<_> = join_all(clients).await.into_iter().map(Result::unwrap).collect();
     assert!(outcomes.iter().map(|(_, refused)| refused).sum::<usize>() > 0);
@@ -101,8 +101,8 @@ async fn a_frozen_broker_is_told_in_time_and_nothing_piles_up() {
     let mut consumer = log.consumer("readers").unwrap();
     // A new broker takes its time.
     let first = loop {
-        if let Ok(position) = log.append(record(0)).await {
-            break position;
+        if let Ok(appended) = log.append(record(0)).await {
+            break appended.position;
         }
     };
     while consumer.poll(ALL).await.unwrap().records.is_empty() {}

@@ -228,7 +228,7 @@ async fn a_batch_of_8_mib_passes_a_broker_that_takes_1_by_itself() {
         body: body.into(),
         ..record(5)
     };
-    let position = log.append(large.clone()).await.unwrap();
+    let position = log.append(large.clone()).await.unwrap().position;
     let read = log.read(position.partition, position.offset, 1).await.unwrap();
     assert!(read[0].record == large);
     let mut consumer = log.consumer("of-8-mib").unwrap();

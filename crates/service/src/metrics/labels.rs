@@ -20,7 +20,7 @@ pub const LABELS: &[(&str, &str, Values)] = &[
         "",
         "component",
         Named(
-            "a part of `/readyz`: `engines`, `log`, `client keys`, `verifier`, `writer`, `redis`, `analytics.warehouse`, `analytics.progress`, `analytics.accounts`, `publisher.warehouse`, `publisher.accounts`, `publisher.jwks`",
+            "a part of `/readyz`: `engines`, `log`, `clock`, `client keys`, `verifier`, `writer`, `redis`, `analytics.warehouse`, `analytics.progress`, `analytics.accounts`, `publisher.warehouse`, `publisher.accounts`, `publisher.jwks`",
         ),
     ),
     (
