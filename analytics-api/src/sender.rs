@@ -70,6 +70,14 @@ impl Caller {
             Self::Sender(sender) => sender.account_id(),
         }
     }
+
+    /// Operators whose receipts the caller counts as proven; all of them if there are none.
+    pub(crate) fn trusted(&self) -> &[String] {
+        match self {
+            Self::Publisher(access) => access.trusted(),
+            Self::Sender(_) => &[],
+        }
+    }
 }
 
 /// Authenticates senders, and counts their requests by key in this process.

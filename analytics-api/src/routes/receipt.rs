@@ -14,10 +14,11 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 use warehouse::{ReceiptFacts, ReceiptRejection, ReceiptsOf, StoredReceipt, StreamPosition};
 
-use crate::answers::{Refusals, Signer};
+use crate::answers::Refusals;
 use crate::format::reply::{Complete, Reply};
 use crate::parameters::{self, DOMAIN, Query};
 use crate::sender::Caller;
+use crate::signers::{Signer, Signers};
 use crate::state::AnalyticsState;
 use crate::waiting::PREFERENCE_APPLIED;
 use web::params::{InvalidQuery, parse_uuid};
@@ -82,8 +83,8 @@ struct Payload {
     before_verification: bool,
 }
 
-impl From<StoredReceipt> for Payload {
-    fn from(stored: StoredReceipt) -> Self {
+impl Payload {
+    fn new(stored: StoredReceipt, signers: &Signers<'_>) -> Self {
         Self {
             payload_hash: sha256(&stored.payload_hash),
             occurrences: stored.occurrences,
@@ -94,7 +95,7 @@ impl From<StoredReceipt> for Payload {
             client_id: stored.client_id.to_string(),
             purpose: stored.purpose,
             signature_algorithm: stored.algorithm,
-            signer: Signer::new(&stored.key_fingerprint, stored.operator),
+            signer: signers.signer(stored.client_id, &stored.key_fingerprint, stored.operator),
             before_verification: !stored.publisher_verified,
         }
     }
@@ -128,9 +129,10 @@ impl From<ReceiptRejection> for Rejection {
 }
 
 impl ReceiptStatus {
-    fn new(receipt_id: Uuid, facts: ReceiptFacts) -> Self {
+    fn new(receipt_id: Uuid, facts: ReceiptFacts, signers: &Signers<'_>) -> Self {
         let conflict = facts.conflict();
-        let receipts: Vec<Payload> = facts.stored.into_iter().map(Payload::from).collect();
+        let stored = facts.stored.into_iter();
+        let receipts: Vec<Payload> = stored.map(|one| Payload::new(one, signers)).collect();
         let rejections: Vec<Rejection> = facts.rejected.into_iter().map(Rejection::from).collect();
         let first = receipts.first();
         // One valid occurrence decides: a tampered copy sent by someone else takes nothing from it.
@@ -201,7 +203,9 @@ pub(crate) async fn receipt(
                 Ok((before, app.warehouse().receipt(&of, receipt_id).await?))
             })
             .await?;
-        let status = ReceiptStatus::new(receipt_id, facts);
+        let rows = facts.stored.iter().map(|one| (one.client_id, one.operator.as_str()));
+        let signers = Signers::of(&app, caller.trusted(), rows).await;
+        let status = ReceiptStatus::new(receipt_id, facts, &signers);
         if status.status == UNKNOWN
             && let Some(wait) = &mut wait
             && wait.for_progress(&app.watermark, &before).await

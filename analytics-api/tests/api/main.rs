@@ -48,6 +48,8 @@ fn main() -> ExitCode {
         trust::strangers_cannot_rename_a_client,
         trust::parts_add_up,
         trust::rows,
+        trust::only_trusted_operators_are_proven,
+        trust::claims_of_client_ids_flag_other_keys,
         compared::dashboards,
         compared::series,
         compared::a_series_of_models,
