@@ -48,6 +48,11 @@ impl Access {
         Ok(QueryScope::of(vec![domain]))
     }
 
+    /// Operators whose receipts the account counts as proven; all of them if there are none.
+    pub(crate) fn trusted(&self) -> &[String] {
+        &self.principal.trusted_operators
+    }
+
     /// All that the key's account speaks for.
     pub(crate) fn whole(&self) -> QueryScope {
         let below = self.principal.inherited.iter().map(|inherited| Below {
@@ -105,6 +110,7 @@ mod tests {
             scopes: vec![accounts::Scope::Read],
             domains: vec!["a.example".to_owned()],
             inherited: Vec::new(),
+            trusted_operators: Vec::new(),
             limit: Some(accounts::KeyDomains {
                 domains: vec!["a.example".to_owned(), "ended.example".to_owned()],
                 except: Vec::new(),
@@ -139,6 +145,7 @@ mod tests {
             scopes: vec![accounts::Scope::Read],
             domains: vec!["a.example".to_owned(), "b.example".to_owned()],
             limit: None,
+            trusted_operators: Vec::new(),
             inherited: vec![accounts::Inherited {
                 parent: "b.example".to_owned(),
                 except: vec!["x.b.example".to_owned()],

@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 
 use accounts::Principal;
 use serde::Serialize;
-use usage::{PartTotals, TopClient, TopContent, UsageByPurpose};
+use usage::{OperatorUsage, PartTotals, TopClient, TopContent, UsageByPurpose};
 use utoipa::openapi::{RefOr, Response};
 use utoipa::{IntoResponses, ToSchema};
 use uuid::Uuid;
-use warehouse::{Trust, UnlistedDay};
+use warehouse::UnlistedDay;
 use web::openapi::problem;
 
 use crate::labels::{Labelled, Labels};
+use crate::signers::{Signer, Signers};
 use crate::state::AnalyticsState;
 
 /// Refusals of any address of numbers, for `responses(...)`.
@@ -75,7 +76,25 @@ pub(crate) struct ContentCount {
     pub(crate) unknown_entry: Option<bool>,
 }
 
-/// A key of a client and its use.
+/// An operator and its proven receipts.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct OperatorCount {
+    /// The operator's domain.
+    pub(crate) operator: String,
+    pub(crate) receipt_count: u64,
+}
+
+impl From<OperatorUsage> for OperatorCount {
+    fn from(usage: OperatorUsage) -> Self {
+        Self {
+            operator: usage.operator_domain,
+            receipt_count: usage.receipt_count,
+        }
+    }
+}
+
+/// A client, which is a pair of ID and key, and its use.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ClientCount {
@@ -92,11 +111,11 @@ pub(crate) struct ClientCount {
     pub(crate) by_trust: ByTrust,
 }
 
-impl From<TopClient> for ClientCount {
-    fn from(client: TopClient) -> Self {
+impl ClientCount {
+    pub(crate) fn new(client: TopClient, signers: &Signers<'_>) -> Self {
         Self {
             client_id: client.client_id.to_string(),
-            signer: Signer::new(&client.key_fingerprint, client.operator),
+            signer: signers.signer(client.client_id, &client.key_fingerprint, client.operator),
             name: client.name,
             organization: client.organization,
             receipt_count: client.receipt_count,
@@ -144,7 +163,7 @@ pub(crate) async fn labelled(app: &AnalyticsState, principal: &Principal, top: V
 /// A number by trust. Receipts are in one part. Clients and entries can be in both.
 #[derive(Debug, Clone, Copy, Default, Serialize, ToSchema)]
 pub(crate) struct ByTrust {
-    /// With receipts whose key was an operator's on arrival.
+    /// With receipts whose key was an operator's on arrival, one that the account trusts.
     pub(crate) proven: u64,
     /// With other receipts.
     pub(crate) unproven: u64,
@@ -159,7 +178,7 @@ impl From<usage::ByTrust> for ByTrust {
 /// Totals by trust.
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 pub(crate) struct TotalsByTrust {
-    /// Of receipts whose key was an operator's on arrival.
+    /// Of receipts whose key was an operator's on arrival, one that the account trusts.
     pub(crate) proven: TrustTotals,
     /// Of other receipts.
     pub(crate) unproven: TrustTotals,
@@ -190,31 +209,6 @@ impl TotalsByTrust {
         Self {
             proven: proven.into(),
             unproven: unproven.into(),
-        }
-    }
-}
-
-/// Signer: the key, and the operator whose key it was on arrival.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Signer {
-    /// SHA-256 of the key's SPKI in hexadecimal; null if it was erased.
-    #[schema(required = true)]
-    pub(crate) key_fingerprint: Option<String>,
-    /// The operator's domain; null for unproven receipts.
-    #[schema(required = true)]
-    pub(crate) operator: Option<String>,
-    /// `proven` or `unproven`.
-    #[schema(pattern = "^(proven|unproven)$")]
-    pub(crate) trust: &'static str,
-}
-
-impl Signer {
-    pub(crate) fn new(key_fingerprint: &[u8; 32], operator: String) -> Self {
-        Self {
-            key_fingerprint: (*key_fingerprint != [0; 32]).then(|| hex::encode(key_fingerprint)),
-            trust: Trust::of(&operator).as_str(),
-            operator: Some(operator).filter(|operator| !operator.is_empty()),
         }
     }
 }

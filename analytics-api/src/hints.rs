@@ -30,7 +30,6 @@ pub(crate) fn hint(reason: &str) -> &'static str {
         "client_key_unknown" => "ask the service's operator to register the key for client.id, then send it again",
         "client_key_revoked" => "sign with a key that isn't revoked, in a new receipt",
         "entry_unknown" => "name an entry of the publisher's in content.entryId, or ask the publisher to create it",
-        "client_id_reserved" => "sign with one of the operator's keys, or use a client.id of your own",
         "duplicate" => "nothing: the receipt counts once; after an answer was lost, sending it again is right",
         "conflict" => "give each receipt its own receiptId: another payload was sent under this one before",
         _ => "detail says what was found",

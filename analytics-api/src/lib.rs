@@ -16,7 +16,8 @@
 //! - `parameters`: every parameter, as it is in the OpenAPI document that `openapi` makes;
 //!   `cursor`: places in lists
 //! - `snapshot`: what an answer is made from; `streams`: limits of streamed answers
-//! - [`format`]: JSON, CSV or lines of JSON; `labels`: what publishers call their entries
+//! - [`format`]: JSON, CSV or lines of JSON; `labels`: what publishers call their entries;
+//!   `signers`: whether an account trusts them, and who claims their client IDs
 //! - `page`: the dashboard page's files
 //! - `live`: server-sent events; [`cost`]: the cost of a request in units of the quota
 //! - `readiness`: whether the engines answer; `freshness`: how far behind `completeThrough` is;
@@ -59,6 +60,7 @@ mod router;
 mod routes;
 mod selection;
 mod sender;
+mod signers;
 mod snapshot;
 mod state;
 mod streams;

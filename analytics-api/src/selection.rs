@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use warehouse::{BeforeVerification, Filter, Trust};
 
+use crate::access::Access;
 use crate::range;
 use web::params::{InvalidQuery, Params};
 
@@ -78,8 +79,8 @@ pub(crate) fn compares(params: &Params) -> Result<bool, InvalidQuery> {
 }
 
 /// The filter of `[from_ms, to_ms)` and the parameters `purpose`, `clientId`, `entryId`, `modelId`,
-/// `trust`, `operator`, `keyFingerprint` and `beforeVerification`.
-pub(crate) fn filter(params: &Params, from_ms: i64, to_ms: i64) -> Result<Filter, InvalidQuery> {
+/// `trust`, `operator`, `keyFingerprint` and `beforeVerification`, with the caller's trust.
+pub(crate) fn filter(access: &Access, params: &Params, from_ms: i64, to_ms: i64) -> Result<Filter, InvalidQuery> {
     let purpose = params.choice("purpose", &PURPOSES.map(|name| (name, name)))?;
     Ok(Filter {
         from_ms,
@@ -90,6 +91,7 @@ pub(crate) fn filter(params: &Params, from_ms: i64, to_ms: i64) -> Result<Filter
         model_id: model(params)?,
         trust: trust(params)?,
         operator: operator(params)?,
+        trusted: access.trusted().to_vec(),
         key_fingerprint: key_fingerprint(params)?,
         before_verification: before_verification(params)?,
     })

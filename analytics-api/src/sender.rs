@@ -103,6 +103,14 @@ impl Caller {
             Self::Sender(sender) => sender.waiting_path(),
         }
     }
+
+    /// Operators whose receipts the caller counts as proven; all of them if there are none.
+    pub(crate) fn trusted(&self) -> &[String] {
+        match self {
+            Self::Publisher(access) => access.trusted(),
+            Self::Sender(_) => &[],
+        }
+    }
 }
 
 /// Authenticates senders, and counts their requests by address and by key in this process.

@@ -187,8 +187,7 @@ fn problem_of(reason: RejectReason, kind: BodyKind) -> Kind {
         // The webhook judges without policies and warehouse.
         | RejectReason::RefusedByWarehouse
         | RejectReason::ClientKeyUnknown
-        | RejectReason::ClientKeyRevoked
-        | RejectReason::ClientIdReserved => invalid(kind),
+        | RejectReason::ClientKeyRevoked => invalid(kind),
     }
 }
 

@@ -10,17 +10,19 @@ pub(crate) mod possession;
 
 use std::time::Duration;
 
-use accounts::{AccountsError, Fingerprint, KeySource, NewOperatorKey};
-use futures_util::stream::{self, StreamExt, TryStreamExt};
+use accounts::{AccountsError, Fingerprint, KeySource, NewOperatorKey, Operator};
+use futures_util::future::BoxFuture;
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use http_signatures::DirectoryKey;
+use tokio::time::MissedTickBehavior;
+use web::shares::FairSemaphore;
 
 pub(crate) use self::directory::Directories;
 use crate::tasks;
 
-/// Directories of one round; the next round continues.
-const DIRECTORIES_MAX: usize = 64;
-/// Directories that are fetched at one time. With the time of one fetch, a round ends within the
-/// store's lease.
+/// Directories that are fetched at one time. An account gets as many of these places as it leaves
+/// free: directories that hang, or are slow, delay those of other accounts as long as not every
+/// place is another account's.
 const FETCHES_MAX: usize = 16;
 
 /// A key as the account store takes it.
@@ -35,22 +37,56 @@ pub fn operator_key(key: &DirectoryKey, source: KeySource) -> NewOperatorKey {
     }
 }
 
-/// Fetches directories when they are due, round after round.
+/// A fetch under way, and its place.
+type Fetch<'a> = BoxFuture<'a, Result<(), AccountsError>>;
+
+/// Fetches directories when they are due. Every `pause` it reads which ones are; as places become
+/// free, it begins with the next.
 pub(crate) async fn watch(directories: Directories, pause: Duration) {
     tasks::begin("directories");
+    let places = FairSemaphore::new(FETCHES_MAX);
+    let mut fetches = FuturesUnordered::<Fetch<'_>>::new();
+    let mut due = Vec::new();
+    let mut ticks = tokio::time::interval(pause);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        match round(&directories).await {
-            Ok(()) => tasks::done("directories"),
-            Err(error) => {
-                tracing::warn!(%error, "key directories couldn't be fetched; the next round tries again");
-            }
+        let outcome = tokio::select! {
+            _ = ticks.tick() => directories.accounts.due_directories().await.map(|read| {
+                due = read;
+                tasks::done("directories");
+            }),
+            Some(fetched) = fetches.next() => fetched,
+        };
+        let outcome = match outcome {
+            Ok(()) => begin(&directories, &places, &mut due, &mut fetches).await,
+            failed => failed,
+        };
+        if let Err(error) = outcome {
+            tracing::warn!(%error, "key directories couldn't be fetched; the next round tries again");
         }
-        tokio::time::sleep(pause).await;
     }
 }
 
-async fn round(directories: &Directories) -> Result<(), AccountsError> {
-    let due = directories.accounts.take_due_directories(DIRECTORIES_MAX).await?;
-    let fetches = stream::iter(due).map(|due| directories.refresh(due));
-    fetches.buffer_unordered(FETCHES_MAX).try_collect().await
+/// Begins as many of the due fetches as there are places for, and leaves the others.
+async fn begin<'a>(
+    directories: &'a Directories,
+    places: &'a FairSemaphore,
+    due: &mut Vec<Operator>,
+    fetches: &mut FuturesUnordered<Fetch<'a>>,
+) -> Result<(), AccountsError> {
+    let mut left = Vec::new();
+    for operator in std::mem::take(due) {
+        let Ok(place) = places.take(&operator.account_id) else {
+            left.push(operator);
+            continue;
+        };
+        if let Some(taken) = directories.accounts.take_directory(operator).await? {
+            fetches.push(Box::pin(async move {
+                let _place = place;
+                directories.refresh(taken).await
+            }));
+        }
+    }
+    *due = left;
+    Ok(())
 }

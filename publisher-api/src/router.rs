@@ -26,6 +26,7 @@ fn with_api_key() -> OpenApiRouter<Arc<PublisherState>> {
         .merge(routes::entries::routes())
         .merge(routes::erasures::routes())
         .merge(routes::operators::routes())
+        .merge(routes::trusted::routes())
         .merge(routes::verification::routes())
 }
 

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use accounts::{
-    ClientKey, ClientPolicy, EntryPolicy, Fingerprint, KeyStatus, OperatorPeriod, Policy, RegistryCache,
+    ClientClaim, ClientKey, ClientPolicy, EntryPolicy, Fingerprint, KeyStatus, OperatorPeriod, Policy, RegistryCache,
     RegistryFindings, RegistryUnavailable,
 };
 use receipt::RejectReason;
@@ -34,7 +34,7 @@ pub struct StampedBlock(pub JudgedBlock);
 #[derive(Debug, Default)]
 struct StampLookup {
     operators: HashMap<Fingerprint, Arc<[OperatorPeriod]>>,
-    claimed: HashMap<Uuid, bool>,
+    claims: HashMap<Uuid, Arc<[ClientClaim]>>,
     keys: HashMap<ClientKey, KeyStatus>,
     entries: HashMap<Uuid, bool>,
     /// When each publisher's domain was verified first.
@@ -86,11 +86,19 @@ fn client_key(receipt: &AcceptedReceipt) -> ClientKey {
 }
 
 impl StampLookup {
-    /// The operator whose key signed a receipt, when it arrived.
+    /// The operator whose key signed a receipt, when it arrived. None if others claimed its client
+    /// ID before, and this one didn't.
     fn operator(&self, receipt: &AcceptedReceipt, received_at_ms: i64) -> Option<Arc<str>> {
         let periods = self.operators.get(&fingerprint(receipt))?;
         let period = periods.iter().find(|period| period.contains(received_at_ms))?;
-        Some(Arc::clone(&period.domain))
+        let claims = self
+            .claims
+            .get(&receipt.ids.client)
+            .into_iter()
+            .flat_map(|claims| claims.iter());
+        let mut claims = claims.filter(|claim| claim.from_ms <= received_at_ms).peekable();
+        let may_sign = claims.peek().is_none() || claims.any(|claim| claim.domain == period.domain);
+        may_sign.then(|| Arc::clone(&period.domain))
     }
 
     /// Whether somebody had verified the publisher's domain when a receipt arrived.
@@ -110,7 +118,7 @@ impl Policies {
                 .operators
                 .entry(fingerprint(receipt))
                 .or_insert_with(|| Arc::new([]));
-            lookup.claimed.insert(receipt.ids.client, false);
+            lookup.claims.entry(receipt.ids.client).or_insert_with(|| Arc::new([]));
             let publisher = receipt.texts.get(ReceiptText::Publisher);
             if !lookup.publishers.contains_key(publisher) {
                 lookup.publishers.insert(publisher.into(), None);
@@ -127,10 +135,10 @@ impl Policies {
             let periods = self.registry.operator_periods(&signers).await?;
             lookup.operators.extend(signers.into_iter().zip(periods));
         }
-        let clients: Vec<Uuid> = lookup.claimed.keys().copied().collect();
+        let clients: Vec<Uuid> = lookup.claims.keys().copied().collect();
         if !clients.is_empty() {
-            let claimed = self.registry.claimed_clients(&clients).await?;
-            lookup.claimed.extend(clients.into_iter().zip(claimed));
+            let claims = self.registry.client_claims(&clients).await?;
+            lookup.claims.extend(clients.into_iter().zip(claims));
         }
         let publishers: Vec<Arc<str>> = lookup.publishers.keys().map(Arc::clone).collect();
         if !publishers.is_empty() {
@@ -160,18 +168,12 @@ impl Policies {
         let key = client_key(receipt);
         let entry_id = receipt.ids.entry;
         let found = RegistryFindings {
-            is_operator_key: receipt.operator.is_some(),
-            is_claimed_client: lookup.claimed.get(&key.client_id).copied().unwrap_or_default(),
             key: lookup.keys.get(&key).copied().unwrap_or(KeyStatus::Unregistered),
             entry_exists: lookup.entries.get(&entry_id).copied().unwrap_or_default(),
         };
         let reason = self.policy.rejection(&found, received_at_ms)?;
         let ClientKey { client_id, fingerprint } = key;
         let detail = match (reason, found.key) {
-            (RejectReason::ClientIdReserved, _) => format!(
-                "client ID {client_id} is an operator's, and key {fingerprint} wasn't one of an operator's keys when \
-                 the receipt arrived; sign with such a key, or use a client ID of your own"
-            ),
             (RejectReason::EntryUnknown, _) => format!(
                 "entry {entry_id} did not exist when the receipt was judged; create the entry, then replay the receipt"
             ),

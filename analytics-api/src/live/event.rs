@@ -56,7 +56,7 @@ pub(super) fn reload(id: &str) -> Event {
 pub(super) fn end(end: StreamEnd) -> Event {
     let data = match end {
         StreamEnd::Key => r#"{"reason":"the API key doesn't hold any more"}"#,
-        StreamEnd::Domains => r#"{"reason":"the account's domains have changed: connect again"}"#,
+        StreamEnd::Domains => r#"{"reason":"the account's domains or trusted operators have changed: connect again"}"#,
     };
     Event::default().event("end").data(data)
 }

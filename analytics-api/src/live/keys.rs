@@ -14,7 +14,7 @@ use web::shares::Shares;
 pub(super) enum StreamEnd {
     /// The key was revoked, has expired or lost its scope.
     Key,
-    /// The account's domains have changed.
+    /// The account's domains or trusted operators have changed.
     Domains,
 }
 
@@ -104,7 +104,11 @@ impl StreamKey {
     /// Resolves once the stream must end. May be dropped and called again.
     pub(super) async fn ended(&mut self) -> StreamEnd {
         let mine = &self.principal;
-        let is_same = |now: &Principal| now.domains == mine.domains && now.inherited == mine.inherited;
+        let is_same = |now: &Principal| {
+            now.domains == mine.domains
+                && now.inherited == mine.inherited
+                && now.trusted_operators == mine.trusted_operators
+        };
         let changed = self
             .current
             .wait_for(|current| current.as_deref().is_none_or(|now| !is_same(now)));

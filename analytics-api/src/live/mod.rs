@@ -123,6 +123,7 @@ impl Live {
             account_id: principal.account_id.clone(),
             scope: subscription.scope,
             limit: principal.limit.clone(),
+            trusted: principal.trusted_operators.clone(),
             zone: subscription.zone,
         };
         let feed = self.join(topic, principal, subscription.tz, subscription.begin)?;

@@ -49,6 +49,8 @@ pub(super) struct TopicKey {
     pub(super) scope: QueryScope,
     /// The limit of its subscribers' keys, which decides about entries' titles.
     pub(super) limit: Option<KeyDomains>,
+    /// Operators whose receipts count as proven.
+    pub(super) trusted: Vec<String>,
     /// The canonical name of the time zone that makes the day.
     pub(super) zone: String,
 }
@@ -308,7 +310,7 @@ impl LiveTopic {
     async fn totals(&self, live: &Live, day: Day) -> Result<DayTotals, UpdateError> {
         let queried = Instant::now();
         let snapshot = live.app.snapshot().await.map_err(|_| UpdateError::Unavailable)?;
-        let filter = day.filter();
+        let filter = day.filter(&self.key.trusted);
         let query = snapshot.usage().dashboard(&self.key.scope, &filter, 0);
         let stats = live.query(&self.key.account_id, query).await?;
         Ok(DayTotals::new(day, stats, queried))

@@ -49,9 +49,10 @@ impl Day {
         start_s < self.to.as_second() && start_s + 3_600 > self.from.as_second()
     }
 
-    /// The receipts of the day.
-    pub(super) fn filter(self) -> Filter {
+    /// The receipts of the day, where these operators are trusted.
+    pub(super) fn filter(self, trusted: &[String]) -> Filter {
         Filter {
+            trusted: trusted.to_vec(),
             from_ms: self.from.as_millisecond(),
             to_ms: self.to.as_millisecond(),
             ..Filter::default()

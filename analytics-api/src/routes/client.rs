@@ -1,4 +1,4 @@
-//! `GET /api/v1/analytics/clients/{clientId}`: one client's activity.
+//! `GET /api/v1/analytics/clients/{clientId}`: activity under one client ID, by key.
 
 use std::sync::Arc;
 
@@ -10,6 +10,7 @@ use http::{HeaderMap, Uri};
 use serde::Serialize;
 use usage::ClientKeyUsage;
 use utoipa::ToSchema;
+use uuid::Uuid;
 use web::openapi::ProblemBody;
 use web::params::parse_uuid;
 use web::{Failure, rfc3339_ms};
@@ -17,13 +18,14 @@ use web::{Failure, rfc3339_ms};
 use super::summary::{self, SummaryRows};
 use super::top;
 use crate::access::Access;
-use crate::answers::{ByTrust, ContentCount, PurposeCounts, Refusals, Signer, TotalsByTrust, labelled};
+use crate::answers::{ByTrust, ContentCount, PurposeCounts, Refusals, TotalsByTrust, labelled};
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
 use crate::parameters::{
     self, BEFORE_VERIFICATION, BOM, DOMAIN, ENTRY, FROM, KEY, MODEL, OPERATOR, PURPOSE, Query, TO, TOP_LIMIT, TRUST, TZ,
 };
 use crate::selection::{OpenRange, everything, filter};
+use crate::signers::{Signer, Signers};
 use crate::state::AnalyticsState;
 
 pub(crate) const PATH: &str = "/api/v1/analytics/clients/{clientId}";
@@ -43,31 +45,26 @@ pub(crate) const PARAMETERS: &[Query] = &[
     BOM,
 ];
 
-/// Activity of a client.
+/// Activity under a client ID. Anybody can use any ID, so each key that did is a client of its own.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ClientActivity {
     #[schema(format = "uuid")]
     client_id: String,
-    /// As its newest receipt in the selection says, a proven one if there are any: anybody can
-    /// claim a client's ID.
-    name: String,
-    /// As the same receipt says.
-    organization: String,
-    /// The keys that signed its receipts, those with the most receipts first, 100 at most.
+    /// The clients with this ID, one for each key: those with the most receipts first, 100 at most.
     keys: Vec<ClientKey>,
-    /// Versions that its receipts name, 100 at most.
-    versions: Vec<String>,
+    /// Number of all clients with this ID.
+    unique_clients: u64,
     total_receipts: u64,
     unique_content: u64,
     usage_by_purpose: PurposeCounts,
     by_trust: TotalsByTrust,
-    /// The entries that it used most.
+    /// The entries that were used most.
     top_content: Vec<ContentCount>,
-    /// The timestamp of its first receipt in the selection.
+    /// The timestamp of the first receipt in the selection.
     #[schema(format = DateTime, required = true)]
     first_seen: Option<String>,
-    /// That of its last.
+    /// That of the last.
     #[schema(format = DateTime, required = true)]
     last_seen: Option<String>,
     #[schema(format = DateTime, required = true)]
@@ -76,13 +73,19 @@ pub(crate) struct ClientActivity {
     to: Option<String>,
 }
 
-/// A key that signed a client's receipts.
+/// A client: a key that signed with the ID.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct ClientKey {
     /// As the key's newest receipt says.
     #[serde(flatten)]
     signer: Signer,
+    /// As the key's newest receipt says.
+    name: String,
+    /// As the key's newest receipt says.
+    organization: String,
+    /// Versions that the key's receipts name, 100 at most.
+    versions: Vec<String>,
     receipt_count: u64,
     by_trust: ByTrust,
     /// The timestamp of the key's last receipt in the selection.
@@ -90,10 +93,13 @@ struct ClientKey {
     last_seen: String,
 }
 
-impl From<ClientKeyUsage> for ClientKey {
-    fn from(key: ClientKeyUsage) -> Self {
+impl ClientKey {
+    fn new(client_id: Uuid, key: ClientKeyUsage, signers: &Signers<'_>) -> Self {
         Self {
-            signer: Signer::new(&key.key_fingerprint, key.operator),
+            signer: signers.signer(client_id, &key.key_fingerprint, key.operator),
+            name: key.name,
+            organization: key.organization,
+            versions: key.versions,
             receipt_count: key.by_trust.total(),
             by_trust: key.by_trust.into(),
             last_seen: rfc3339_ms(key.last_seen_ms),
@@ -109,22 +115,29 @@ impl Tabular for ClientActivity {
     fn rows(&self, table: &mut Table) {
         let mut rows = SummaryRows::new(table, false);
         rows.total("totalReceipts", self.total_receipts, None);
+        rows.total("uniqueClients", self.unique_clients, None);
         rows.total("uniqueContent", self.unique_content, None);
         rows.purposes(self.usage_by_purpose, None);
         rows.parts(&self.by_trust, None);
+        rows.keys(
+            self.keys
+                .iter()
+                .map(|key| (&key.signer, key.name.as_str(), key.receipt_count)),
+        );
         rows.content(&self.top_content);
     }
 }
 
-/// Get the activity of a client
+/// Get the activity under a client ID
 ///
+/// By key, because anybody can use any ID: each key is a client with a name of its own.
 /// 404 if no receipt of your domains names it; zeros if only the selection, `domain` included,
 /// leaves nothing.
 #[utoipa::path(
     get, path = PATH, tag = "analytics", security(("apiKey" = [])),
     params(("clientId" = String, Path, format = "uuid", description = "The client")),
     responses(
-        (status = 200, description = "Its activity", content((Complete<ClientActivity> = "application/json"), (String = "text/csv"), (String = "application/x-ndjson"))),
+        (status = 200, description = "The activity", content((Complete<ClientActivity> = "application/json"), (String = "text/csv"), (String = "application/x-ndjson"))),
         (status = 404, description = "There is no such client", body = ProblemBody, content_type = "application/problem+json"),
         Refusals,
     ),
@@ -142,7 +155,7 @@ pub(crate) async fn client(
     let client_id = parse_uuid("clientId", &client_id)?;
     let scope = access.scope(&params)?;
     let range = OpenRange::of(&params)?;
-    let filter = filter(&params, range.start_ms(), range.end_ms())?;
+    let filter = filter(&access, &params, range.start_ms(), range.end_ms())?;
     let top_max = top(&app, &params)?;
     let (completeness, stats) = app
         .ask(access.account_id(), async |snapshot| {
@@ -157,13 +170,14 @@ pub(crate) async fn client(
         })
         .await?;
     let stats = stats.ok_or_else(|| Failure::not_found("no verified receipt of your domains names this client"))?;
+    let rows = stats.keys.iter().map(|key| (client_id, key.operator.as_str()));
+    let signers = Signers::of(&app, access.trusted(), rows).await;
+    let keys = stats.keys.into_iter();
     let (from, to) = range.texts();
     let answer = ClientActivity {
         client_id: client_id.to_string(),
-        name: stats.name,
-        organization: stats.organization,
-        keys: stats.keys.into_iter().map(ClientKey::from).collect(),
-        versions: stats.versions,
+        keys: keys.map(|key| ClientKey::new(client_id, key, &signers)).collect(),
+        unique_clients: stats.unique_clients,
         total_receipts: stats.total_receipts,
         unique_content: stats.unique_content,
         usage_by_purpose: stats.usage_by_purpose.into(),

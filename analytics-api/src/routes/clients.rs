@@ -12,7 +12,7 @@ use web::{Failure, rfc3339_ms};
 
 use super::top;
 use crate::access::Access;
-use crate::answers::{ByTrust, Refusals, Signer};
+use crate::answers::{ByTrust, Refusals};
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
 use crate::parameters::{
@@ -20,6 +20,7 @@ use crate::parameters::{
     TRUST, TZ,
 };
 use crate::selection::{OpenRange, filter};
+use crate::signers::{Signer, Signers};
 use crate::state::AnalyticsState;
 
 pub(crate) const PATH: &str = "/api/v1/analytics/clients";
@@ -44,7 +45,7 @@ pub(crate) const PARAMETERS: &[Query] = &[
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TopClientList {
-    /// Number of rows in all: keys of clients.
+    /// Number of rows in all.
     total_clients: u64,
     clients: Vec<Busy>,
     #[schema(format = DateTime, required = true)]
@@ -53,7 +54,7 @@ pub(crate) struct TopClientList {
     to: Option<String>,
 }
 
-/// A key of a client and its use. Whoever claims another's client ID has another key.
+/// A client, which is a pair of ID and key, and its use. Whoever uses another's ID has another key.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = ClientUsage)]
@@ -74,11 +75,11 @@ struct Busy {
     last_seen: String,
 }
 
-impl From<ClientUsage> for Busy {
-    fn from(usage: ClientUsage) -> Self {
+impl Busy {
+    fn new(usage: ClientUsage, signers: &Signers<'_>) -> Self {
         Self {
             client_id: usage.client_id.to_string(),
-            signer: Signer::new(&usage.key_fingerprint, usage.operator),
+            signer: signers.signer(usage.client_id, &usage.key_fingerprint, usage.operator),
             name: usage.name,
             organization: usage.organization,
             receipt_count: usage.receipt_count,
@@ -95,6 +96,7 @@ impl Tabular for TopClientList {
             "keyFingerprint",
             "operator",
             "trust",
+            "clientIdClaimedBy",
             "name",
             "organization",
             "receiptCount",
@@ -110,6 +112,7 @@ impl Tabular for TopClientList {
                 one.signer.key_fingerprint.as_ref().into(),
                 one.signer.operator.as_ref().into(),
                 one.signer.trust.into(),
+                one.signer.claimants().as_ref().into(),
                 (&one.name).into(),
                 (&one.organization).into(),
                 one.receipt_count.into(),
@@ -122,7 +125,8 @@ impl Tabular for TopClientList {
 
 /// Top clients
 ///
-/// The keys of clients with the most receipts, those with equally many in order of their ids.
+/// Those with the most receipts, equal ones in order of their ids. A client is a pair of ID and
+/// key.
 #[utoipa::path(
     get, path = PATH, tag = "analytics", security(("apiKey" = [])),
     responses(
@@ -140,17 +144,19 @@ pub(crate) async fn clients(
     let reply = Reply::of(headers, &uri, &params)?;
     let scope = access.scope(&params)?;
     let range = OpenRange::of(&params)?;
-    let filter = filter(&params, range.start_ms(), range.end_ms())?;
+    let filter = filter(&access, &params, range.start_ms(), range.end_ms())?;
     let top_max = top(&app, &params)?;
     let (completeness, top) = app
         .ask(access.account_id(), async |snapshot| {
             snapshot.usage().top_clients(&scope, &filter, top_max).await
         })
         .await?;
+    let rows = top.items.iter().map(|one| (one.client_id, one.operator.as_str()));
+    let signers = Signers::of(&app, access.trusted(), rows).await;
     let (from, to) = range.texts();
     let answer = TopClientList {
         total_clients: top.total,
-        clients: top.items.into_iter().map(Busy::from).collect(),
+        clients: top.items.into_iter().map(|one| Busy::new(one, &signers)).collect(),
         from,
         to,
     };

@@ -129,7 +129,7 @@ pub(crate) async fn content(
     let reply = Reply::of(headers, &uri, &params)?;
     let scope = access.scope(&params)?;
     let range = OpenRange::of(&params)?;
-    let filter = filter(&params, range.start_ms(), range.end_ms())?;
+    let filter = filter(&access, &params, range.start_ms(), range.end_ms())?;
     let top_max = top(&app, &params)?;
     let (completeness, top) = app
         .ask(access.account_id(), async |snapshot| {

@@ -16,7 +16,7 @@ use web::{Failure, rfc3339};
 use super::TOP;
 use super::summary::{self, SummaryRows};
 use crate::access::Access;
-use crate::answers::{ContentCount, PurposeCounts, Refusals, TotalsByTrust, labelled};
+use crate::answers::{ContentCount, OperatorCount, PurposeCounts, Refusals, TotalsByTrust, labelled};
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
 use crate::parameters::{
@@ -53,11 +53,14 @@ pub(crate) struct Dashboard {
     /// Receipts of this selection that arrived before anybody had verified the publisher's domain.
     /// The other numbers exclude them, unless `beforeVerification` is given.
     receipts_before_verification: u64,
+    /// Clients are pairs of ID and key.
     unique_clients: u64,
     /// The entries with the most receipts.
     top_content: Vec<ContentCount>,
     usage_by_purpose: PurposeCounts,
     by_trust: TotalsByTrust,
+    /// The operators of the proven receipts, those with the most first.
+    top_operators: Vec<OperatorCount>,
     #[schema(format = DateTime, required = true)]
     from: Option<String>,
     #[schema(format = DateTime, required = true)]
@@ -103,6 +106,7 @@ impl Tabular for Dashboard {
         );
         rows.purposes(self.usage_by_purpose, previous.map(|one| one.usage_by_purpose));
         rows.parts(&self.by_trust, previous.map(|one| one.by_trust));
+        rows.operators(&self.top_operators);
         rows.content(&self.top_content);
     }
 }
@@ -130,7 +134,7 @@ pub(crate) async fn dashboard(
     let reply = Reply::of(headers, &uri, &params)?;
     let scope = access.scope(&params)?;
     let range = OpenRange::of(&params)?;
-    let filter = filter(&params, range.start_ms(), range.end_ms())?;
+    let filter = filter(&access, &params, range.start_ms(), range.end_ms())?;
     let before = range.previous(&params)?;
     let top_max = app.config.top_max;
     let top_max = params.integer("limit", 0..=top_max)?.unwrap_or(TOP.min(top_max));
@@ -157,6 +161,7 @@ pub(crate) async fn dashboard(
         receipts_before_verification,
         unique_clients,
         top_content,
+        top_operators,
         usage_by_purpose,
         proven,
         unproven,
@@ -169,6 +174,7 @@ pub(crate) async fn dashboard(
         top_content: labelled(&app, &principal, top_content).await,
         usage_by_purpose: usage_by_purpose.into(),
         by_trust: TotalsByTrust::new(proven, unproven),
+        top_operators: top_operators.into_iter().map(OperatorCount::from).collect(),
         from,
         to,
         previous: previous.map(|(from, to, stats)| PreviousTotals {

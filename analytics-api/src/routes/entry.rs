@@ -26,6 +26,7 @@ use crate::parameters::{
     TZ,
 };
 use crate::selection::{OpenRange, everything, filter};
+use crate::signers::Signers;
 use crate::state::AnalyticsState;
 
 pub(crate) const PATH: &str = "/api/v1/analytics/content/{entryId}";
@@ -65,7 +66,7 @@ pub(crate) struct Entry {
     unique_clients: u64,
     usage_by_purpose: PurposeCounts,
     by_trust: TotalsByTrust,
-    /// The keys of clients with the most receipts.
+    /// The clients with the most receipts.
     top_clients: Vec<ClientCount>,
     /// The timestamp of its first receipt in the selection.
     #[schema(format = DateTime, required = true)]
@@ -120,7 +121,7 @@ pub(crate) async fn entry(
     let entry_id = parse_uuid("entryId", &entry_id)?;
     let scope = access.scope(&params)?;
     let range = OpenRange::of(&params)?;
-    let filter = filter(&params, range.start_ms(), range.end_ms())?;
+    let filter = filter(&access, &params, range.start_ms(), range.end_ms())?;
     let top_max = top(&app, &params)?;
     let (completeness, stats) = app
         .ask(access.account_id(), async |snapshot| {
@@ -147,6 +148,11 @@ pub(crate) async fn entry(
         }
         (None, None) => return Err(Labels::away()),
     };
+    let rows = stats.top_clients.iter();
+    let rows = rows.map(|client| (client.client_id, client.operator.as_str()));
+    let signers = Signers::of(&app, access.trusted(), rows).await;
+    let top_clients = stats.top_clients.into_iter();
+    let top_clients = top_clients.map(|client| ClientCount::new(client, &signers)).collect();
     let (from, to) = range.texts();
     let answer = Entry {
         entry_id: entry_id.to_string(),
@@ -158,7 +164,7 @@ pub(crate) async fn entry(
         unique_clients: stats.unique_clients,
         usage_by_purpose: stats.usage_by_purpose.into(),
         by_trust: TotalsByTrust::new(stats.proven, stats.unproven),
-        top_clients: stats.top_clients.into_iter().map(ClientCount::from).collect(),
+        top_clients,
         first_seen: stats.first_seen_ms.map(rfc3339_ms),
         last_seen: stats.last_seen_ms.map(rfc3339_ms),
         from,

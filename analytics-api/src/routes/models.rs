@@ -111,7 +111,7 @@ pub(crate) async fn models(
     let reply = Reply::of(headers, &uri, &params)?;
     let scope = access.scope(&params)?;
     let range = OpenRange::of(&params)?;
-    let filter = filter(&params, range.start_ms(), range.end_ms())?;
+    let filter = filter(&access, &params, range.start_ms(), range.end_ms())?;
     let top_max = top(&app, &params)?;
     let (completeness, top) = app
         .ask(access.account_id(), async |snapshot| {

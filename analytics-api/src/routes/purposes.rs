@@ -95,7 +95,7 @@ pub(crate) async fn purposes(
     let reply = Reply::of(headers, &uri, &params)?;
     let scope = access.scope(&params)?;
     let range = OpenRange::of(&params)?;
-    let filter = filter(&params, range.start_ms(), range.end_ms())?;
+    let filter = filter(&access, &params, range.start_ms(), range.end_ms())?;
     let (completeness, found) = app
         .ask(access.account_id(), async |snapshot| {
             snapshot.usage().by_purpose(&scope, &filter).await

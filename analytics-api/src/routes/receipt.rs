@@ -16,12 +16,13 @@ use warehouse::{
     PayloadCursor, ReceiptFacts, ReceiptRejection, ReceiptsOf, StoredReceipt, StreamPosition, UnlistedDay,
 };
 
-use crate::answers::{Refusals, Signer, UnlistedRejections};
+use crate::answers::{Refusals, UnlistedRejections};
 use crate::cursor::ListCursor;
 use crate::format::reply::{Complete, Reply};
 use crate::parameters::{self, DOMAIN, KEY, PAYLOAD_CURSOR, Query};
 use crate::selection::key_fingerprint;
 use crate::sender::Caller;
+use crate::signers::{Signer, Signers};
 use crate::state::AnalyticsState;
 use crate::waiting::PREFERENCE_APPLIED;
 use web::params::{InvalidQuery, parse_uuid};
@@ -96,8 +97,8 @@ struct Payload {
     before_verification: bool,
 }
 
-impl From<StoredReceipt> for Payload {
-    fn from(stored: StoredReceipt) -> Self {
+impl Payload {
+    fn new(stored: StoredReceipt, signers: &Signers<'_>) -> Self {
         Self {
             payload_hash: sha256(&stored.payload_hash),
             occurrences: stored.occurrences,
@@ -108,7 +109,7 @@ impl From<StoredReceipt> for Payload {
             client_id: stored.client_id.to_string(),
             purpose: stored.purpose,
             signature_algorithm: stored.algorithm,
-            signer: Signer::new(&stored.key_fingerprint, stored.operator),
+            signer: signers.signer(stored.client_id, &stored.key_fingerprint, stored.operator),
             before_verification: !stored.publisher_verified,
         }
     }
@@ -142,10 +143,11 @@ impl From<ReceiptRejection> for Rejection {
 }
 
 impl ReceiptStatus {
-    fn new(receipt_id: Uuid, facts: ReceiptFacts, unlisted: Vec<UnlistedDay>) -> Self {
+    fn new(receipt_id: Uuid, facts: ReceiptFacts, unlisted: Vec<UnlistedDay>, signers: &Signers<'_>) -> Self {
         let (totals, next_cursor) = (facts.totals, facts.next.map(|next| next.to_text()));
         let is_verified = totals.payloads > 0;
-        let receipts: Vec<Payload> = facts.stored.into_iter().map(Payload::from).collect();
+        let stored = facts.stored.into_iter();
+        let receipts: Vec<Payload> = stored.map(|one| Payload::new(one, signers)).collect();
         let rejections: Vec<Rejection> = facts.rejected.into_iter().map(Rejection::from).collect();
         let first = receipts.first();
         // One valid occurrence decides: a tampered copy sent by someone else takes nothing from it.
@@ -230,7 +232,9 @@ pub(crate) async fn receipt(
                 Ok((before, facts, unlisted))
             })
             .await?;
-        let status = ReceiptStatus::new(receipt_id, facts, unlisted);
+        let rows = facts.stored.iter().map(|one| (one.client_id, one.operator.as_str()));
+        let signers = Signers::of(&app, caller.trusted(), rows).await;
+        let status = ReceiptStatus::new(receipt_id, facts, unlisted, &signers);
         if let Caller::Sender(sender) = &caller
             && status.status != UNKNOWN
         {

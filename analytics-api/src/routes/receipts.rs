@@ -17,7 +17,7 @@ use web::{Failure, rfc3339_ms};
 
 use super::receipt::sha256;
 use crate::access::Access;
-use crate::answers::{Refusals, Signer};
+use crate::answers::Refusals;
 use crate::cursor::ListCursor;
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{RowFormat, Table};
@@ -27,6 +27,7 @@ use crate::parameters::{
     ROWS_LIMIT, TO, TRUST, TZ,
 };
 use crate::selection::{OpenRange, filter};
+use crate::signers::{Signer, Signers};
 use crate::state::AnalyticsState;
 
 pub(crate) const PATH: &str = "/api/v1/analytics/receipts";
@@ -113,7 +114,7 @@ pub(crate) struct ListedReceipt {
     before_verification: bool,
 }
 
-const COLUMNS: [&str; 23] = [
+const COLUMNS: [&str; 24] = [
     "receiptId",
     "timestamp",
     "receivedAt",
@@ -135,12 +136,13 @@ const COLUMNS: [&str; 23] = [
     "keyFingerprint",
     "operator",
     "trust",
+    "clientIdClaimedBy",
     "beforeVerification",
     "cursor",
 ];
 
 impl ListedReceipt {
-    fn new(receipt: ExportedReceipt, labels: &Labels) -> Self {
+    fn new(receipt: ExportedReceipt, labels: &Labels, signers: &Signers<'_>) -> Self {
         let stated = |text: String| Some(text).filter(|text| !text.is_empty());
         let Labelled { title, .. } = labels.of_entry(receipt.key.entry_id, receipt.url.clone());
         Self {
@@ -164,7 +166,7 @@ impl ListedReceipt {
             payload_hash: sha256(&receipt.key.payload_hash),
             occurrences: receipt.occurrences,
             signature_algorithm: receipt.algorithm,
-            signer: Signer::new(&receipt.key_fingerprint, receipt.operator),
+            signer: signers.signer(receipt.client_id, &receipt.key_fingerprint, receipt.operator),
             before_verification: !receipt.publisher_verified,
         }
     }
@@ -192,6 +194,7 @@ impl ListedReceipt {
             self.signer.key_fingerprint.as_ref().into(),
             self.signer.operator.as_ref().into(),
             self.signer.trust.into(),
+            self.signer.claimants().as_ref().into(),
             self.before_verification.into(),
             cursor.into(),
         ]);
@@ -208,8 +211,14 @@ pub(crate) async fn listed(
     ids.sort_unstable();
     ids.dedup();
     let labels = Labels::of(app, principal, &ids).await;
+    let rows = receipts
+        .iter()
+        .map(|receipt| (receipt.client_id, receipt.operator.as_str()));
+    let signers = Signers::of(app, &principal.trusted_operators, rows).await;
     let receipts = receipts.into_iter();
-    receipts.map(|receipt| ListedReceipt::new(receipt, &labels)).collect()
+    receipts
+        .map(|receipt| ListedReceipt::new(receipt, &labels, &signers))
+        .collect()
 }
 
 /// Walk over the pages.
@@ -317,7 +326,7 @@ pub(crate) async fn receipts(
     let reply = Reply::of(headers, &uri, &params)?;
     let scope = access.scope(&params)?;
     let range = OpenRange::of(&params)?;
-    let filter = filter(&params, range.start_ms(), range.end_ms())?;
+    let filter = filter(&access, &params, range.start_ms(), range.end_ms())?;
     let after = NewestCursor::read(&params)?;
     let rows_max = match reply.form() {
         None => PAGE_MAX,

@@ -1,8 +1,9 @@
 //! A summary as rows, of the dashboard, an entry or a client: `measure,key,label,value`, where a
 //! total has neither key nor label.
 
-use crate::answers::{ClientCount, ContentCount, PurposeCounts, TotalsByTrust};
+use crate::answers::{ClientCount, ContentCount, OperatorCount, PurposeCounts, TotalsByTrust};
 use crate::format::table::{Table, TableCell};
+use crate::signers::Signer;
 
 /// The columns; with a period to compare with there is one more.
 pub(crate) fn columns(compared: bool) -> Vec<&'static str> {
@@ -69,6 +70,32 @@ impl<'a> SummaryRows<'a> {
         for content in top {
             let (key, label) = ((&content.entry_id).into(), (&content.title).into());
             self.row("topContent", key, label, content.receipt_count, None);
+        }
+    }
+
+    /// `keys`: clients by their keys, with their names.
+    pub(crate) fn keys<'b>(&mut self, keys: impl Iterator<Item = (&'b Signer, &'b str, u64)>) {
+        for (signer, name, receipts) in keys {
+            self.row(
+                "keys",
+                signer.key_fingerprint.as_ref().into(),
+                name.into(),
+                receipts,
+                None,
+            );
+        }
+    }
+
+    /// `operators`, with the domain as key.
+    pub(crate) fn operators(&mut self, operators: &[OperatorCount]) {
+        for one in operators {
+            self.row(
+                "topOperators",
+                (&one.operator).into(),
+                TableCell::Nothing,
+                one.receipt_count,
+                None,
+            );
         }
     }
 

@@ -10,11 +10,11 @@ use axum::response::Response;
 use http::{HeaderMap, Uri};
 use jiff::Timestamp;
 use serde::Serialize;
-use usage::{GroupBy, TimeseriesPoint};
+use usage::{GroupBy, SeriesGroup, TimeseriesPoint};
 use utoipa::ToSchema;
 use warehouse::Filter;
 
-use self::question::{Period, TimeseriesQuery};
+use self::question::{CLIENT_GROUP, Period, TimeseriesQuery};
 use crate::access::Access;
 use crate::answers::{ByTrust, Refusals};
 use crate::format::reply::{Complete, Reply};
@@ -104,10 +104,15 @@ struct PreviousPoints {
 
 /// Points of a group.
 #[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 struct Series {
     /// The purpose, the client's or entry's id, or the model; null for receipts that name no model.
     #[schema(required = true)]
     key: Option<String>,
+    /// The key, of a client that isn't erased: clients are pairs of ID and key.
+    #[schema(nullable = false)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key_fingerprint: Option<String>,
     points: Vec<Point>,
 }
 
@@ -146,9 +151,13 @@ impl TimeseriesQuery {
 
     /// The groups with the greatest sum first.
     fn series(&self, period: &Period, points: Vec<TimeseriesPoint>) -> Vec<Series> {
-        let mut groups: HashMap<String, ByStart> = HashMap::new();
+        let mut groups: HashMap<SeriesGroup, ByStart> = HashMap::new();
         if let Some((_, GroupBy::Purpose)) = self.group {
-            groups.extend(PURPOSES.map(|name| (name.to_owned(), HashMap::new())));
+            let group = |name: &str| SeriesGroup {
+                id: name.to_owned(),
+                key_fingerprint: String::new(),
+            };
+            groups.extend(PURPOSES.map(|name| (group(name), HashMap::new())));
         }
         for point in points {
             groups
@@ -161,9 +170,10 @@ impl TimeseriesQuery {
         groups.sort_by(|(a_key, a), (b_key, b)| sum(b).cmp(&sum(a)).then_with(|| a_key.cmp(b_key)));
         groups
             .into_iter()
-            .map(|(key, values)| Series {
+            .map(|(group, values)| Series {
                 points: self.points(period, &values),
-                key: Some(key).filter(|key| !key.is_empty()),
+                key: Some(group.id).filter(|id| !id.is_empty()),
+                key_fingerprint: Some(group.key_fingerprint).filter(|key| key.bytes().any(|digit| digit != b'0')),
             })
             .collect()
     }
@@ -185,28 +195,37 @@ impl TimeseriesQuery {
     }
 }
 
+impl Timeseries {
+    fn is_by_client(&self) -> bool {
+        self.group_by == Some(CLIENT_GROUP)
+    }
+}
+
 impl Tabular for Timeseries {
     fn columns(&self) -> Vec<&'static str> {
         let period = self.previous.as_ref().map(|_| "period");
         let mut columns: Vec<&'static str> = period.into_iter().chain(self.group_by).collect();
+        // The other part of a client.
+        columns.extend(self.is_by_client().then_some("keyFingerprint"));
         columns.extend(["start", "local", "value", "proven", "unproven"]);
         columns
     }
 
     fn rows(&self, table: &mut Table) {
+        let is_by_client = self.is_by_client();
         match &self.previous {
-            None => self.values.rows(table, None),
+            None => self.values.rows(table, None, is_by_client),
             Some(previous) => {
-                self.values.rows(table, Some("current"));
-                previous.values.rows(table, Some("previous"));
+                self.values.rows(table, Some("current"), is_by_client);
+                previous.values.rows(table, Some("previous"), is_by_client);
             }
         }
     }
 }
 
 impl Values {
-    fn rows(&self, table: &mut Table, period: Option<&str>) {
-        let mut row = |key: Option<TableCell<'_>>, point: &Point| {
+    fn rows(&self, table: &mut Table, period: Option<&str>, is_by_client: bool) {
+        let mut row = |key: Vec<TableCell<'_>>, point: &Point| {
             let before = period.map(TableCell::from).into_iter().chain(key);
             let cells: Vec<TableCell<'_>> = before
                 .chain([(&point.start).into(), (&point.local).into(), point.value.into()])
@@ -215,11 +234,13 @@ impl Values {
             table.row(&cells);
         };
         for point in self.points.iter().flatten() {
-            row(None, point);
+            row(Vec::new(), point);
         }
         for one in self.series.iter().flatten() {
             for point in &one.points {
-                row(Some(one.key.as_ref().into()), point);
+                let mut group = vec![one.key.as_ref().into()];
+                group.extend(is_by_client.then(|| one.key_fingerprint.as_ref().into()));
+                row(group, point);
             }
         }
     }
@@ -230,8 +251,9 @@ impl Values {
 /// A value for each interval of the range, 0 where nothing was; the last 60 minutes, 48 hours, 30
 /// days, 26 weeks or 12 months if no range is given. Points of receipts add up to the range's
 /// total; those of distinct clients and entries don't. As CSV or lines of JSON a row for each
-/// point: `start`, `local`, `value`, before them the group's key under the name of the group, and
-/// with `compare=previous` `period` (`current` or `previous`) before all.
+/// point: `start`, `local`, `value`, before them the group's key under the name of the group and,
+/// of clients, `keyFingerprint`, and with `compare=previous` `period` (`current` or `previous`)
+/// before all.
 #[utoipa::path(
     get, path = PATH, tag = "analytics", security(("apiKey" = [])),
     responses(
@@ -249,7 +271,14 @@ pub(crate) async fn timeseries(
     let reply = Reply::of(headers, &uri, &params)?;
     let scope = access.scope(&params)?;
     let question = TimeseriesQuery::of(&params, &app.config, Timestamp::now())?;
-    let filter_of = |period: &Period| filter(&params, period.from().as_millisecond(), period.to().as_millisecond());
+    let filter_of = |period: &Period| {
+        filter(
+            &access,
+            &params,
+            period.from().as_millisecond(),
+            period.to().as_millisecond(),
+        )
+    };
     let group_by = question.group.map_or(GroupBy::None, |(_, group)| group);
     let filters: (Filter, Option<Filter>) = (
         filter_of(&question.period)?,

@@ -49,6 +49,8 @@ fn main() -> ExitCode {
         trust::parts_add_up,
         trust::rows,
         trust::strangers_payloads_hide_no_proven_one,
+        trust::only_trusted_operators_are_proven,
+        trust::claims_of_client_ids_flag_other_keys,
         compared::dashboards,
         compared::series,
         compared::a_series_of_models,

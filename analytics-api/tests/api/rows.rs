@@ -226,7 +226,11 @@ pub(crate) fn sums<'a>(rows: impl Iterator<Item = &'a Known>) -> Sums {
     let purpose = |name: &str| rows.iter().filter(|row| row.purpose == name).count() as u64;
     Sums {
         receipts: rows.len() as u64,
-        clients: rows.iter().map(|row| row.client_id).collect::<BTreeSet<_>>().len() as u64,
+        clients: rows
+            .iter()
+            .map(|row| (row.client_id, row.key))
+            .collect::<BTreeSet<_>>()
+            .len() as u64,
         entries: rows.iter().map(|row| row.entry_id).collect::<BTreeSet<_>>().len() as u64,
         by_purpose: [purpose("training"), purpose("inference"), purpose("research")],
     }

@@ -1,12 +1,14 @@
 //! Trust: proven and unproven parts, who signed, and the filters by them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use accounts::{Domain, NewKey, Scope};
 use blocks::{AcceptedRow, Rows};
 use jiff::Timestamp;
 use receipt::{Algorithm, Evidence, Limits, PublicKey, SigningKey, sign_receipt};
 use serde_json::{Value, json};
 use usage::Usage;
+use uuid::Uuid;
 
 use crate::numbers::purposes;
 use crate::rows::{
@@ -321,7 +323,7 @@ pub(crate) async fn strangers_cannot_rename_a_client(stack: &Stack) {
         (Some(5), 2)
     );
     let answer = ok(stack, &format!("/api/v1/analytics/content/{}", entry(1))).await;
-    assert_eq!(answer["uniqueClients"], 1, "one ID");
+    assert_eq!(answer["uniqueClients"], 3, "keys of one ID");
     assert_eq!(
         rows_of(items(&answer, "topClients")),
         [
@@ -333,45 +335,201 @@ pub(crate) async fn strangers_cannot_rename_a_client(stack: &Stack) {
     // The strangers' receipts are newer and more.
     let path = format!("/api/v1/analytics/clients/{}", client(1));
     let answer = ok(stack, &path).await;
-    assert_eq!(answer["name"], "Known AI");
+    assert!(answer.get("name").is_none(), "nobody names the ID: {answer}");
+    assert_eq!(answer["uniqueClients"], 3);
     assert_eq!(answer["lastSeen"], "2026-03-24T11:15:00.000Z");
     assert_eq!(
         answer["keys"],
         json!([
             {
                 "keyFingerprint": key_text(8), "operator": null, "trust": "unproven", "receiptCount": 3,
+                "name": "Another stranger", "organization": "Organization", "versions": ["1.0"],
                 "byTrust": {"proven": 0, "unproven": 3}, "lastSeen": "2026-03-24T11:15:00.000Z"
             },
             {
                 "keyFingerprint": key_text(1), "operator": OPERATOR, "trust": "proven", "receiptCount": 2,
+                "name": "Known AI", "organization": "Organization", "versions": ["1.0"],
                 "byTrust": {"proven": 2, "unproven": 0}, "lastSeen": "2026-03-21T10:00:00.000Z"
             },
             {
                 "keyFingerprint": key_text(7), "operator": null, "trust": "unproven", "receiptCount": 1,
+                "name": "A stranger", "organization": "Organization", "versions": ["1.0"],
                 "byTrust": {"proven": 0, "unproven": 1}, "lastSeen": "2026-03-22T10:00:00.000Z"
             },
         ])
     );
     // Also where the range ends within a day or has no proven receipt at all.
-    for (query, name) in [
-        ("to=2026-03-24T10:30:00Z", "Known AI"),
-        ("from=2026-03-21T09:59:00.001Z&to=2026-03-24T11:14:59Z", "Known AI"),
-        ("from=2026-03-22", "Another stranger"),
-        ("from=2026-03-22&to=2026-03-22T12:01:00Z", "A stranger"),
-        ("trust=unproven", "Another stranger"),
-        ("trust=proven", "Known AI"),
+    let (known, one, other) = ("Known AI", "A stranger", "Another stranger");
+    for (query, expected) in [
+        ("to=2026-03-24T10:30:00Z", &[known, other, one][..]),
+        (
+            "from=2026-03-21T09:59:00.001Z&to=2026-03-24T11:14:59Z",
+            &[other, known, one],
+        ),
+        ("from=2026-03-22", &[other, one]),
+        ("from=2026-03-22&to=2026-03-22T12:01:00Z", &[one]),
+        ("trust=unproven", &[other, one]),
+        ("trust=proven", &[known]),
     ] {
         let answer = ok(stack, &format!("{path}?{query}")).await;
-        assert_eq!(answer["name"], name, "{query}");
+        let names: Vec<&Value> = items(&answer, "keys").iter().map(|key| &key["name"]).collect();
+        assert_eq!(names, expected, "{query}");
+        assert_eq!(answer["uniqueClients"], expected.len(), "{query}");
     }
+    // Every number of clients is that of the list.
+    let range = "from=2026-03-19&to=2026-03-26";
+    let listed = ok(stack, &format!("/api/v1/analytics/clients?{range}")).await;
+    assert_eq!(listed["totalClients"], 5);
+    let totals = ok(stack, &format!("/api/v1/analytics/dashboard?{range}")).await;
+    assert_eq!(totals["uniqueClients"], 5);
+    let series = format!("/api/v1/analytics/timeseries?interval=month&from=2026-03-01&to=2026-04-01");
+    let points = ok(stack, &format!("{series}&metric=clients")).await;
+    assert_eq!(points["points"][0]["value"], 5);
+    let grouped = ok(stack, &format!("{series}&groupBy=client")).await;
+    let series: Vec<_> = items(&grouped, "series")
+        .iter()
+        .map(|one| {
+            let id = one["key"].as_str().unwrap();
+            (
+                id,
+                one["keyFingerprint"].as_str().unwrap(),
+                one["points"][0]["value"].clone(),
+            )
+        })
+        .collect();
+    let of_list: Vec<_> = items(&listed, "clients")
+        .iter()
+        .map(|one| {
+            let id = one["clientId"].as_str().unwrap();
+            (id, one["keyFingerprint"].as_str().unwrap(), one["receiptCount"].clone())
+        })
+        .collect();
+    assert_eq!(series, of_list);
     // A key that was listed in between has one row, and its name is its newest.
     let answer = ok(stack, &format!("/api/v1/analytics/clients/{}", client(6))).await;
     assert_eq!(
-        (&answer["name"], items(&answer, "keys").len()),
+        (&answer["keys"][0]["name"], items(&answer, "keys").len()),
         (&json!("Künstlich 2"), 1)
     );
     assert_eq!(answer["keys"][0]["byTrust"], json!({"proven": 1, "unproven": 1}));
     assert_eq!(answer["keys"][0]["operator"], FOREIGN_OPERATOR);
+}
+
+/// An account that is the operator of this domain, which it has verified, with a claim of a client.
+async fn claimant(stack: &Stack, domain: &str, client_id: Uuid) {
+    let accounts = &stack.deps.accounts;
+    let domain: Domain = domain.parse().unwrap();
+    let key = NewKey {
+        account_id: accounts.account_of(&domain).await.unwrap(),
+        domains: vec![domain.clone()],
+        tier: None,
+        is_limited: false,
+        name: "test".to_owned(),
+        scopes: vec![Scope::Read],
+        expires_at_ms: accounts.now_ms() + 86_400_000,
+    };
+    accounts.create_publisher_key(key).await.unwrap();
+    let account = accounts.domain_account(&domain).await.unwrap().unwrap();
+    let operator = accounts.create_operator(&account, "key:test", &domain).await.unwrap();
+    accounts.claim_client(&operator, "key:test", client_id).await.unwrap();
+}
+
+/// Operators that the rows of an answer say claim their client IDs, by key.
+fn claimants(rows: &[Value]) -> BTreeMap<&str, &Value> {
+    let flagged = rows.iter().filter(|row| row.get("clientIdClaimedBy").is_some());
+    flagged
+        .map(|row| (row["keyFingerprint"].as_str().unwrap(), &row["clientIdClaimedBy"]))
+        .collect()
+}
+
+pub(crate) async fn claims_of_client_ids_flag_other_keys(stack: &Stack) {
+    // Claims mark rows that are unproven, and change no number.
+    let totals = ok(stack, "/api/v1/analytics/dashboard").await;
+    claimant(stack, "claims.example", client(1)).await;
+    claimant(stack, OPERATOR, client(1)).await;
+    assert_eq!(ok(stack, "/api/v1/analytics/dashboard").await, totals);
+    // Of one instant, by domain.
+    let claims = json!([OPERATOR, "claims.example"]);
+    let (one, other) = (key_text(7), key_text(8));
+    let expected = BTreeMap::from([(one.as_str(), &claims), (other.as_str(), &claims)]);
+    let answer = ok(stack, "/api/v1/analytics/clients").await;
+    assert_eq!(claimants(items(&answer, "clients")), expected);
+    let answer = ok(stack, &format!("/api/v1/analytics/clients/{}", client(1))).await;
+    assert_eq!(claimants(items(&answer, "keys")), expected);
+    let answer = ok(stack, &format!("/api/v1/analytics/content/{}", entry(1))).await;
+    assert_eq!(claimants(items(&answer, "topClients")), expected);
+    let answer = ok(stack, "/api/v1/analytics/receipts").await;
+    assert_eq!(claimants(items(&answer, "receipts")), expected);
+    let answer = ok(stack, &format!("/api/v1/receipts/{}", receipt(32))).await;
+    assert_eq!(answer["receipts"][0]["clientIdClaimedBy"], claims);
+    let text = csv(stack, "/api/v1/analytics/clients?limit=1").await;
+    let row = format!(",unproven,{OPERATOR} claims.example,Another stranger,");
+    assert!(text.contains(&row), "{text}");
+}
+
+pub(crate) async fn only_trusted_operators_are_proven(stack: &Stack) {
+    let accounts = &stack.deps.accounts;
+    let account = accounts.authenticate(&stack.keys.signed).await.unwrap().account_id;
+    let trust = async |operators: &[&str]| {
+        let domains: Vec<Domain> = operators.iter().map(|domain| domain.parse().unwrap()).collect();
+        accounts
+            .set_trusted_operators(&account, &domains, "key:test")
+            .await
+            .unwrap();
+    };
+    let rows = signed();
+    for trusted in [
+        &[OPERATOR][..],
+        &[FOREIGN_OPERATOR],
+        &["nobody.example"],
+        &[OPERATOR, FOREIGN_OPERATOR],
+        &[],
+    ] {
+        trust(trusted).await;
+        let is_proven = |row: &Known| row.is_proven() && (trusted.is_empty() || trusted.contains(&row.operator));
+        let proven = sums(rows.iter().filter(|row| is_proven(row)));
+        for range in ["", "&from=2026-03-20T10:00:00.000Z&to=2026-03-24T11:17:30.000Z"] {
+            let answer = ok(stack, &format!("/api/v1/analytics/dashboard?trust=proven{range}")).await;
+            assert_eq!(answer["totalReceipts"], proven.receipts, "{trusted:?} {range}");
+            assert_eq!(answer["uniqueClients"], proven.clients, "{trusted:?} {range}");
+        }
+        let answer = ok(stack, "/api/v1/analytics/dashboard").await;
+        assert_eq!(answer["totalReceipts"], rows.len(), "{trusted:?}");
+        assert_eq!(
+            answer["byTrust"]["proven"]["totalReceipts"], proven.receipts,
+            "{trusted:?}"
+        );
+        assert_eq!(
+            answer["byTrust"]["unproven"]["totalReceipts"],
+            rows.len() as u64 - proven.receipts
+        );
+        let by_operator = items(&answer, "topOperators").iter();
+        let by_operator = by_operator.map(|one| one["receiptCount"].as_u64().unwrap());
+        assert_eq!(by_operator.sum::<u64>(), proven.receipts, "{trusted:?}");
+        for (address, list) in [("clients", "clients"), ("content", "content"), ("purposes", "purposes")] {
+            let answer = ok(stack, &format!("/api/v1/analytics/{address}")).await;
+            let parts = items(&answer, list).iter();
+            let sum: u64 = parts.map(|one| one["byTrust"]["proven"].as_u64().unwrap()).sum();
+            assert_eq!(sum, proven.receipts, "{trusted:?} {address}");
+        }
+        let listed = ok(stack, "/api/v1/analytics/receipts?trust=proven").await;
+        assert_eq!(items(&listed, "receipts").len() as u64, proven.receipts, "{trusted:?}");
+        // An operator that isn't trusted is shown all the same.
+        let listed = ok(stack, "/api/v1/analytics/receipts").await;
+        for row in items(&listed, "receipts") {
+            let known = rows
+                .iter()
+                .find(|known| row["receiptId"] == known.receipt_id.to_string())
+                .unwrap();
+            let trust = if is_proven(known) { "proven" } else { "unproven" };
+            let operator = Some(known.operator).filter(|operator| !operator.is_empty());
+            assert_eq!(
+                (&row["trust"], &row["operator"]),
+                (&json!(trust), &json!(operator)),
+                "{trusted:?}"
+            );
+        }
+    }
 }
 
 /// Checks every number beside its parts, wherever it is in an answer; how many there were.
@@ -457,20 +615,21 @@ pub(crate) async fn rows(stack: &Stack) {
     assert_eq!(
         text,
         format!(
-            "clientId,keyFingerprint,operator,trust,name,organization,receiptCount,provenReceiptCount,lastSeen\r\n\
-             {id},{other},,unproven,Another stranger,Organization,3,0,2026-03-24T11:15:00.000Z\r\n\
-             {id},{known},{OPERATOR},proven,Known AI,Organization,2,2,2026-03-21T10:00:00.000Z\r\n"
+            "clientId,keyFingerprint,operator,trust,clientIdClaimedBy,name,organization,receiptCount,\
+             provenReceiptCount,lastSeen\r\n\
+             {id},{other},,unproven,,Another stranger,Organization,3,0,2026-03-24T11:15:00.000Z\r\n\
+             {id},{known},{OPERATOR},proven,,Known AI,Organization,2,2,2026-03-21T10:00:00.000Z\r\n"
         )
     );
     let text = csv(stack, "/api/v1/analytics/purposes").await;
     assert_eq!(
         text,
         "purpose,receiptCount,provenReceiptCount,uniqueClients\r\n\
-         training,4,2,2\r\ninference,2,1,2\r\nresearch,3,0,1\r\n"
+         training,4,2,3\r\ninference,2,1,2\r\nresearch,3,0,1\r\n"
     );
     let text = csv(stack, "/api/v1/analytics/models").await;
     assert!(
-        text.starts_with("modelId,receiptCount,provenReceiptCount,uniqueClients\r\nmodel-one,6,2,1\r\n"),
+        text.starts_with("modelId,receiptCount,provenReceiptCount,uniqueClients\r\nmodel-one,6,2,3\r\n"),
         "{text}"
     );
     let text = csv(stack, "/api/v1/analytics/content?limit=1").await;
@@ -478,15 +637,17 @@ pub(crate) async fn rows(stack: &Stack) {
         text.starts_with("entryId,title,url,receiptCount,provenReceiptCount,uniqueClients,lastSeen,unknownEntry\r\n"),
         "{text}"
     );
-    assert!(text.contains(",3,1,1,2026-03-23T10:00:00.000Z,true\r\n"), "{text}");
+    assert!(text.contains(",3,1,3,2026-03-23T10:00:00.000Z,true\r\n"), "{text}");
     let parts = "\r\ntotalReceipts,proven,,3\r\nuniqueClients,proven,,2\r\n\
-                 totalReceipts,unproven,,6\r\nuniqueClients,unproven,,3\r\n";
+                 totalReceipts,unproven,,6\r\nuniqueClients,unproven,,4\r\n\
+                 topOperators,ai.example,,2\r\n";
     let text = csv(stack, "/api/v1/analytics/dashboard").await;
     assert!(text.contains(parts), "{text}");
     let text = csv(stack, "/api/v1/analytics/receipts?limit=1").await;
     let lines: Vec<&str> = text.split_terminator("\r\n").collect();
     assert!(
-        lines[0].ends_with(",signatureAlgorithm,keyFingerprint,operator,trust,beforeVerification,cursor"),
+        lines[0]
+            .ends_with(",signatureAlgorithm,keyFingerprint,operator,trust,clientIdClaimedBy,beforeVerification,cursor"),
         "{text}"
     );
     let signer = format!(",Ed25519,{},,unproven,", key_text(9));

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::asking::{Expected, View};
 use crate::calendar::utc_text;
 use crate::making::PURPOSES;
-use crate::model::{Fact, Stored, distinct, grouped, largest, newest};
+use crate::model::{Fact, Stored, client, distinct, grouped, largest, newest};
 use crate::selecting::{Selection, hex};
 use crate::trust;
 
@@ -35,7 +35,7 @@ pub(crate) fn content(view: &View<'_>, selection: &Selection, most: usize) -> Ex
             "url": url,
             "receiptCount": facts.len(),
             "byTrust": trust::receipts(&facts),
-            "uniqueClients": distinct(&facts, |fact| fact.client_id),
+            "uniqueClients": distinct(&facts, client),
             "lastSeen": last_seen(&facts),
             "unknownEntry": unknown,
         })
@@ -46,10 +46,10 @@ pub(crate) fn content(view: &View<'_>, selection: &Selection, most: usize) -> Ex
 
 pub(crate) fn clients(view: &View<'_>, selection: &Selection, most: usize) -> Expected {
     let facts = selection.matching(view.model, view.reader);
-    let groups = grouped(&facts, |fact| (fact.client_id, fact.key));
+    let groups = grouped(&facts, client);
     let total = groups.len();
     let shown = largest(groups, most).into_iter().map(|((id, _), facts)| {
-        let client = json!({
+        let row = json!({
             "clientId": id.to_string(),
             "name": newest(&facts, |fact| &fact.name),
             "organization": newest(&facts, |fact| &fact.organization),
@@ -57,7 +57,7 @@ pub(crate) fn clients(view: &View<'_>, selection: &Selection, most: usize) -> Ex
             "byTrust": trust::receipts(&facts),
             "lastSeen": last_seen(&facts),
         });
-        trust::signed(client, &facts)
+        trust::signed(row, &facts)
     });
     let shown: Value = shown.collect();
     ranged(selection, json!({"totalClients": total, "clients": shown}))
@@ -70,7 +70,7 @@ pub(crate) fn purposes(view: &View<'_>, selection: &Selection) -> Expected {
         facts.retain(|fact| fact.purpose == *purpose);
         json!({
             "purpose": purpose, "receiptCount": facts.len(), "byTrust": trust::receipts(&facts),
-            "uniqueClients": distinct(&facts, |fact| fact.client_id)
+            "uniqueClients": distinct(&facts, client)
         })
     });
     let shown: Value = shown.collect();
@@ -86,7 +86,7 @@ pub(crate) fn models(view: &View<'_>, selection: &Selection, most: usize) -> Exp
             "modelId": Some(model).filter(|model| !model.is_empty()),
             "receiptCount": facts.len(),
             "byTrust": trust::receipts(&facts),
-            "uniqueClients": distinct(&facts, |fact| fact.client_id),
+            "uniqueClients": distinct(&facts, client),
         })
     });
     let shown: Value = shown.collect();

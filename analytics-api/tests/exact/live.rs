@@ -183,7 +183,7 @@ fn counts(answer: &Value) -> BTreeMap<String, u64> {
     }
     for one in answer["series"].as_array().into_iter().flatten() {
         for point in one["points"].as_array().into_iter().flatten() {
-            let name = format!("{} {}", one["key"], point["start"]);
+            let name = format!("{} {} {}", one["key"], one["keyFingerprint"], point["start"]);
             for part in PARTS {
                 tell(format!("{part} {name}"), &point["byTrust"][part]);
             }

@@ -134,6 +134,11 @@ pub(crate) fn largest<K: Ord + Clone>(groups: BTreeMap<K, Vec<&Fact>>, most: usi
     groups
 }
 
+/// A client: its ID and key.
+pub(crate) fn client(fact: &Fact) -> (Uuid, [u8; 32]) {
+    (fact.client_id, fact.key)
+}
+
 pub(crate) fn distinct<K: Ord>(facts: &[&Fact], key: impl Fn(&Fact) -> K) -> u64 {
     facts.iter().map(|fact| key(fact)).collect::<BTreeSet<_>>().len() as u64
 }

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use crate::asking::{Expected, Group, Series, View};
 use crate::calendar::{Every, before, local_text, milliseconds, starts, utc_text};
 use crate::making::PURPOSES;
-use crate::model::{Fact, distinct, grouped, largest, parts};
+use crate::model::{Fact, client, distinct, grouped, largest, parts};
+use crate::selecting::hex;
 
 pub(crate) fn timeseries(view: &View<'_>, series: &Series, answered: &Value) -> Expected {
     let selection = &series.selection;
@@ -96,10 +97,13 @@ impl Asked<'_> {
             Some(group) => {
                 let mut groups = groups(facts, group, self.limit);
                 groups.sort_by_key(|(key, facts)| (Reverse(values(facts).iter().sum::<u64>()), key.clone()));
-                let named = |key: &String| Some(key.clone()).filter(|key| !key.is_empty());
-                let series = groups
-                    .iter()
-                    .map(|(key, facts)| json!({"key": named(key), "points": points(facts)}));
+                let series = groups.iter().map(|((id, key), facts)| {
+                    let mut one = json!({"key": Some(id).filter(|id| !id.is_empty()), "points": points(facts)});
+                    if *key != [0; 32] {
+                        one["keyFingerprint"] = json!(hex(key));
+                    }
+                    one
+                });
                 answer["series"] = series.collect();
             }
         }
@@ -114,7 +118,7 @@ fn values(starts: &[i64], to_ms: i64, facts: &[&Fact], metric: &str) -> Vec<u64>
         within.retain(|fact| *start <= fact.timestamp_ms && fact.timestamp_ms < end);
         match metric {
             "receipts" => within.len() as u64,
-            "clients" => distinct(&within, |fact| fact.client_id),
+            "clients" => distinct(&within, client),
             _ => distinct(&within, |fact| fact.entry_id),
         }
     };
@@ -122,17 +126,19 @@ fn values(starts: &[i64], to_ms: i64, facts: &[&Fact], metric: &str) -> Vec<u64>
 }
 
 /// The groups with the most receipts; every purpose, also one that nobody stated.
-fn groups<'a>(facts: &[&'a Fact], group: Group, limit: usize) -> Vec<(String, Vec<&'a Fact>)> {
+///
+/// Each group has an ID, and a client's also its key.
+fn groups<'a>(facts: &[&'a Fact], group: Group, limit: usize) -> Vec<((String, [u8; 32]), Vec<&'a Fact>)> {
     let key = |fact: &Fact| match group {
-        Group::Purpose => fact.purpose.to_owned(),
-        Group::Client => fact.client_id.to_string(),
-        Group::Entry => fact.entry_id.to_string(),
-        Group::Model => fact.model_id.clone(),
+        Group::Purpose => (fact.purpose.to_owned(), [0; 32]),
+        Group::Client => (fact.client_id.to_string(), fact.key),
+        Group::Entry => (fact.entry_id.to_string(), [0; 32]),
+        Group::Model => (fact.model_id.clone(), [0; 32]),
     };
     let mut groups = grouped(facts, key);
     if group == Group::Purpose {
         for purpose in PURPOSES {
-            groups.entry(purpose.to_owned()).or_default();
+            groups.entry((purpose.to_owned(), [0; 32])).or_default();
         }
     }
     largest(groups, limit)

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use crate::asking::{Expected, View};
 use crate::calendar::{before, utc_text};
 use crate::making::zone;
-use crate::model::{Fact, distinct, grouped, largest, newest, parts};
+use crate::model::{self, Fact, distinct, grouped, largest, newest, parts};
 use crate::selecting::Selection;
 use crate::trust;
 
@@ -35,15 +35,18 @@ pub(crate) fn top_content(view: &View<'_>, facts: &[&Fact], most: usize) -> Valu
         .collect()
 }
 
-/// Texts of several keys' receipts: of the newest proven one, or of the newest if none is proven.
-fn most_trusted<'a>(facts: &[&'a Fact], text: impl Fn(&'a Fact) -> &'a str) -> &'a str {
+/// The operators of the proven receipts.
+fn top_operators(facts: &[&Fact], most: usize) -> Value {
     let [proven, _] = parts(facts);
-    newest(if proven.is_empty() { facts } else { &proven }, text)
+    let top = largest(grouped(&proven, |fact| fact.operator), most);
+    top.into_iter()
+        .map(|(operator, facts)| json!({"operator": operator, "receiptCount": facts.len()}))
+        .collect()
 }
 
 /// The keys of clients that used most.
 pub(crate) fn top_clients(facts: &[&Fact], most: usize) -> Value {
-    let top = largest(grouped(facts, |fact| (fact.client_id, fact.key)), most);
+    let top = largest(grouped(facts, model::client), most);
     top.into_iter()
         .map(|((id, _), facts)| {
             let client = json!({
@@ -64,6 +67,9 @@ fn keys(facts: &[&Fact]) -> Value {
     keys.into_iter()
         .map(|(_, facts)| {
             let key = json!({
+                "name": newest(&facts, |fact| &fact.name),
+                "organization": newest(&facts, |fact| &fact.organization),
+                "versions": texts(&facts, |fact| &fact.version),
                 "receiptCount": facts.len(),
                 "byTrust": trust::receipts(&facts),
                 "lastSeen": seen(&facts).1,
@@ -91,10 +97,11 @@ pub(crate) fn dashboard(view: &View<'_>, selection: &Selection, most: usize, com
     let mut answer = json!({
         "totalReceipts": facts.len(),
         "receiptsBeforeVerification": earlier.matching(view.model, view.reader).len(),
-        "uniqueClients": distinct(&facts, |fact| fact.client_id),
+        "uniqueClients": distinct(&facts, model::client),
         "topContent": top_content(view, &facts, most),
         "usageByPurpose": by_purpose(&facts),
         "byTrust": trust::totals(&facts),
+        "topOperators": top_operators(&facts, most),
         "from": from,
         "to": to,
     });
@@ -108,7 +115,7 @@ pub(crate) fn dashboard(view: &View<'_>, selection: &Selection, most: usize, com
             "from": utc_text(start_ms),
             "to": utc_text(from.ms),
             "totalReceipts": facts.len(),
-            "uniqueClients": distinct(&facts, |fact| fact.client_id),
+            "uniqueClients": distinct(&facts, model::client),
             "usageByPurpose": by_purpose(&facts),
             "byTrust": trust::totals(&facts),
         });
@@ -138,7 +145,7 @@ pub(crate) fn content(view: &View<'_>, id: Uuid, selection: &Selection, most: us
         "unknownEntry": unknown,
         "urls": urls,
         "totalReceipts": facts.len(),
-        "uniqueClients": distinct(&facts, |fact| fact.client_id),
+        "uniqueClients": distinct(&facts, model::client),
         "usageByPurpose": by_purpose(&facts),
         "byTrust": trust::totals(&facts),
         "topClients": top_clients(&facts, most),
@@ -161,10 +168,8 @@ pub(crate) fn client(view: &View<'_>, id: Uuid, selection: &Selection, most: usi
     let (from, to) = selection.range_texts();
     Expected::Ok(json!({
         "clientId": id.to_string(),
-        "name": most_trusted(&facts, |fact| &fact.name),
-        "organization": most_trusted(&facts, |fact| &fact.organization),
         "keys": keys(&facts),
-        "versions": texts(&facts, |fact| &fact.version),
+        "uniqueClients": distinct(&facts, model::client),
         "totalReceipts": facts.len(),
         "uniqueContent": distinct(&facts, |fact| fact.entry_id),
         "usageByPurpose": by_purpose(&facts),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::model::{Fact, distinct, newest, parts};
+use crate::model::{Fact, client, distinct, newest, parts};
 use crate::selecting::hex;
 use crate::totals::by_purpose;
 
@@ -21,7 +21,7 @@ pub(crate) fn totals(facts: &[&Fact]) -> Value {
     let [proven, unproven] = parts(facts).map(|part| {
         json!({
             "totalReceipts": part.len(),
-            "uniqueClients": distinct(&part, |fact| fact.client_id),
+            "uniqueClients": distinct(&part, client),
             "usageByPurpose": by_purpose(&part),
         })
     });

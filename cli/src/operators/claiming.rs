@@ -7,8 +7,8 @@ use crate::failure::{CommandFailure, CommandOutcome};
 use crate::terminal::report;
 
 const CLAIM_HELP: &str = "\
-Receipts that arrive from now on with this `client.id` are rejected unless a key of an operator that claims it \
-signed them. Several operators may claim one ID.
+Receipts that arrive from now on with this `client.id` are proven only if a key of an operator that claims it \
+signed them. Others count as unproven. Several operators may claim one ID.
 
 Examples:
   receipts operators claim lab.example 018f3f3c-7f2e-7cc0-8b6a-2f6d1c7e9a10

@@ -2,12 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
-use std::sync::Arc;
 
-use accounts::{
-    Accounts, AccountsError, ClientKey, ClientPolicy, EntryPolicy, Fingerprint, KeyStatus, OperatorPeriod, Policy,
-    RegistryFindings,
-};
+use accounts::{Accounts, AccountsError, ClientKey, ClientPolicy, EntryPolicy, KeyStatus, Policy, RegistryFindings};
 use receipt::RejectReason;
 use uuid::Uuid;
 
@@ -25,8 +21,6 @@ pub struct PresentPolicy {
 /// Answers of the account store about receipts.
 #[derive(Debug, Default)]
 struct Found {
-    operators: HashMap<Fingerprint, Arc<[OperatorPeriod]>>,
-    claimed: HashSet<Uuid>,
     keys: HashMap<ClientKey, KeyStatus>,
     entries: HashSet<Uuid>,
 }
@@ -65,14 +59,7 @@ impl PresentPolicy {
     }
 
     async fn find(&self, payloads: &[&Payload]) -> Result<Found, AccountsError> {
-        let signers = distinct(payloads, |payload| payload.client_key.fingerprint);
-        let periods = self.accounts.operator_periods(&signers).await?;
-        let clients = distinct(payloads, |payload| payload.client_key.client_id);
-        let mut found = Found {
-            operators: signers.into_iter().zip(periods).collect(),
-            claimed: self.accounts.claimed_clients(&clients).await?,
-            ..Found::default()
-        };
+        let mut found = Found::default();
         if self.policy.clients == ClientPolicy::Registered {
             let keys = distinct(payloads, |payload| payload.client_key);
             let statuses = self.accounts.client_key_statuses(&keys).await?;
@@ -87,11 +74,7 @@ impl PresentPolicy {
 
     fn rejection(&self, found: &Found, payload: &Payload, received_at_ms: i64) -> Option<RejectReason> {
         let key = &payload.client_key;
-        let periods = found.operators.get(&key.fingerprint);
         let findings = RegistryFindings {
-            is_operator_key: periods
-                .is_some_and(|periods| periods.iter().any(|period| period.contains(received_at_ms))),
-            is_claimed_client: found.claimed.contains(&key.client_id),
             key: found.keys.get(key).copied().unwrap_or(KeyStatus::Unregistered),
             entry_exists: found.entries.contains(&payload.entry_id),
         };

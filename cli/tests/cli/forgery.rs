@@ -11,6 +11,8 @@ use serde_json::{Value, json};
 const KNOWN: &str = "7d1f6f63-5d0c-4a63-9a5e-0c5c7f1a2b03";
 /// A client ID that a stranger uses before the operator claims it.
 const SQUATTED: &str = "018f3f3c-7f2e-7cc0-8b6a-2f6d1c7e9a10";
+/// The client ID of a sender without an operator.
+const HONEST: &str = "3b1f6f63-5d0c-4a63-9a5e-0c5c7f1a2b04";
 
 /// A key with the names that are claimed with it.
 struct Sender {
@@ -25,6 +27,10 @@ impl Sender {
         std::fs::create_dir(&dir).unwrap();
         let (private, public) = key(&dir, "Ed25519");
         Self { private, public, name }
+    }
+
+    fn public_file(&self) -> PathBuf {
+        self.private.with_extension("key.pub")
     }
 
     /// Signed receipts under a client ID.
@@ -130,18 +136,20 @@ fn strangers_change_no_proven_number_name_or_client() {
         .unwrap()
         .to_owned();
     on(&data, &["accounts", "set-tier", "news.example", "enterprise"]).expect(0);
-    on(&data, &["keys", "create", "--domain", "lab.example"]).expect(0);
-    on(&data, &["operators", "create", "lab.example"]).expect(0);
-
     let operator = Sender::new(dir.path(), "operator", "Model");
+    let rival = Sender::new(dir.path(), "rival", "Rival");
     let stranger = Sender::new(dir.path(), "stranger", "Renamed");
     let another = Sender::new(dir.path(), "another", "Renamed again");
-    let public = operator.private.with_extension("key.pub");
-    on(
-        &data,
-        &["operators", "add-key", "lab.example", "--key", public.to_str().unwrap()],
-    )
-    .expect(0);
+    for (domain, sender) in [("lab.example", &operator), ("rival.example", &rival)] {
+        on(&data, &["keys", "create", "--domain", domain]).expect(0);
+        on(&data, &["operators", "create", domain]).expect(0);
+        let public = sender.public_file();
+        on(
+            &data,
+            &["operators", "add-key", domain, "--key", public.to_str().unwrap()],
+        )
+        .expect(0);
+    }
     let up = Up::start(&data);
     let world = World { up, api_key, data };
 
@@ -179,75 +187,107 @@ fn strangers_change_no_proven_number_name_or_client() {
     let found = rows(&world.ask("/api/v1/analytics/clients?trust=proven"));
     assert_eq!((found.len(), found[0].3.as_str(), found[0].4), (1, "Model", 20));
     let client = world.ask(&format!("/api/v1/analytics/clients/{KNOWN}"));
-    assert_eq!(client["name"], "Model", "the name of proven receipts: {client}");
+    let names: Vec<&Value> = client["keys"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|key| &key["name"])
+        .collect();
+    assert_eq!(names, ["Renamed", "Renamed again", "Model"], "each key's own: {client}");
+    assert_eq!(client.get("name"), None);
+    // Every number counts clients as the list does.
+    assert_eq!(
+        (&answer["uniqueClients"], &client["uniqueClients"]),
+        (&json!(3), &json!(3))
+    );
+    assert_eq!(
+        answer["topOperators"],
+        json!([{"operator": "lab.example", "receiptCount": 20}])
+    );
 
-    squatting(&world, &operator, &stranger);
-    revoked_keys_prove_nothing_that_arrives_later(&world, &operator, &public);
+    let rivals = claims_only_mark(&world, &operator, &rival, &stranger);
+    revoked_keys_prove_nothing_that_arrives_later(&world, &operator, 25 + rivals);
     receipts_from_before_the_first_verification(&world, &stranger);
 }
 
-/// A stranger uses a client ID before and after the operator claims it.
-fn squatting(world: &World, operator: &Sender, stranger: &Sender) {
+/// A claim rejects nobody's receipts: it marks those of other keys. Returns the other operator's
+/// proven receipts.
+fn claims_only_mark(world: &World, operator: &Sender, rival: &Sender, stranger: &Sender) -> usize {
+    rival.send(&world.up, &rival.sign(SQUATTED, 3));
     let before = stranger.sign(SQUATTED, 10);
     stranger.send(&world.up, &before);
+    stranger.send(&world.up, &stranger.sign(HONEST, 10));
     world.settled("/api/v1/analytics/dashboard");
     on(&world.data, &["operators", "claim", "lab.example", SQUATTED]).expect(0);
-    let is_rejected = |status: &Value| status["reason"] == "client_id_reserved";
-    let tries = world.until_stamped(stranger, SQUATTED, is_rejected);
+    // Anybody with a domain can claim any ID.
+    on(&world.data, &["operators", "claim", "rival.example", HONEST]).expect(0);
+    // The other operator's key isn't the claimant's.
+    let tries = world.until_stamped(rival, SQUATTED, |status| !is_proven(status));
     operator.send(&world.up, &operator.sign(SQUATTED, 5));
     stranger.send(&world.up, &stranger.sign(SQUATTED, 40));
+    stranger.send(&world.up, &stranger.sign(HONEST, 10));
 
-    let path = format!("/api/v1/analytics/clients/{SQUATTED}");
-    let client = world.settled(&path);
-    assert_eq!(client["byTrust"]["proven"]["totalReceipts"], 5, "{client}");
-    // Those from before the claim, and those that the verifier judged before it knew the claim.
+    let client = world.settled(&format!("/api/v1/analytics/clients/{SQUATTED}"));
+    let keys: Vec<_> = client["keys"].as_array().unwrap().iter().collect();
+    let of = |name: &str| *keys.iter().find(|key| key["name"] == name).unwrap();
+    let rivals = 3 + tries - 1;
+    assert_eq!(of("Model")["byTrust"], json!({"proven": 5, "unproven": 0}), "{client}");
     assert_eq!(
-        client["byTrust"]["unproven"]["totalReceipts"],
-        10 + tries - 1,
+        of("Renamed")["byTrust"],
+        json!({"proven": 0, "unproven": 50}),
         "{client}"
     );
-    assert_eq!(client["name"], "Model");
-    // A replay would be rejected again.
-    let replay = [
-        "rejected",
-        "replay",
-        "--dry-run",
-        "--reason",
-        "client_id_reserved",
-        "--json",
-    ];
-    let replay = on(&world.data, &replay).expect(1).json();
-    assert_eq!(replay["appended"], 0);
-    assert_eq!(replay["stillRejected"], json!({"client_id_reserved": 41}));
-    // What is known as the stranger's stays the stranger's.
+    assert_eq!(
+        of("Rival")["byTrust"],
+        json!({"proven": rivals, "unproven": 1}),
+        "{client}"
+    );
+    assert_eq!(client["uniqueClients"], 3);
+    let claimants = |name: &str| &of(name)["clientIdClaimedBy"];
+    assert_eq!(claimants("Model"), &Value::Null);
+    for name in ["Renamed", "Rival"] {
+        assert_eq!(claimants(name), &json!(["lab.example"]), "{client}");
+    }
+    // The sender whose ID a stranger claimed loses no receipt, and the claimant is named.
+    let client = world.ask(&format!("/api/v1/analytics/clients/{HONEST}"));
+    assert_eq!(client["totalReceipts"], 20, "{client}");
+    assert_eq!(client["keys"][0]["clientIdClaimedBy"], json!(["rival.example"]));
+    assert_eq!(world.ask("/api/v1/analytics/refusals")["totalRefused"], 0);
     let status = world.ask(&format!(
         "/api/v1/receipts/{}",
         before[0]["receiptId"].as_str().unwrap()
     ));
     assert_eq!((&status["status"], is_proven(&status)), (&json!("verified"), false));
+    assert_eq!(status["receipts"][0]["clientIdClaimedBy"], json!(["lab.example"]));
+    rivals
 }
 
-fn revoked_keys_prove_nothing_that_arrives_later(world: &World, operator: &Sender, public: &Path) {
+fn revoked_keys_prove_nothing_that_arrives_later(world: &World, operator: &Sender, before: usize) {
     let proven = || world.settled("/api/v1/analytics/dashboard?trust=proven")["totalReceipts"].clone();
-    assert_eq!(proven(), 25);
+    assert_eq!(proven(), before);
     let shown = on(&world.data, &["operators", "show", "lab.example", "--json"])
         .expect(0)
         .json();
     let thumbprint = shown["keys"][0]["thumbprint"].as_str().unwrap();
     on(&world.data, &["operators", "end-key", "lab.example", thumbprint]).expect(0);
-    // The ended key is a stranger's from now on; a claimed ID isn't its any more, but this one is
-    // free.
+    // The ended key is a stranger's from now on.
     let tries = world.until_stamped(operator, KNOWN, |status| !is_proven(status));
     operator.send(&world.up, &operator.sign(KNOWN, 7));
-    assert_eq!(proven(), 25 + tries - 1, "what had arrived stays proven");
+    assert_eq!(proven(), before + tries - 1, "what had arrived stays proven");
     // A new period proves what arrives in it.
     on(
         &world.data,
-        &["operators", "add-key", "lab.example", "--key", public.to_str().unwrap()],
+        &[
+            "operators",
+            "add-key",
+            "lab.example",
+            "--key",
+            operator.public_file().to_str().unwrap(),
+        ],
     )
     .expect(0);
     let again = world.until_stamped(operator, KNOWN, is_proven);
-    assert_eq!(proven(), 25 + tries - 1 + 1);
+    assert_eq!(proven(), before + tries - 1 + 1);
     assert!(again >= 1);
 }
 

@@ -7,7 +7,9 @@ CREATE TABLE accounts (
     tier TEXT NOT NULL,
     created_at_ms BIGINT NOT NULL,
     deletion_requested_at_ms BIGINT,
-    erase_after_ms BIGINT
+    erase_after_ms BIGINT,
+    -- Domains with commas; NULL if all operators' receipts count as proven.
+    trusted_operators TEXT
 );
 CREATE INDEX accounts_to_erase ON accounts (erase_after_ms);
 

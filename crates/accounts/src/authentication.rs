@@ -11,6 +11,7 @@ use crate::coverage::{KeyDomains, is_below};
 use crate::domain::is_public_suffix;
 use crate::key::read_scopes;
 use crate::row::RowValues;
+use crate::trusted_operators;
 use crate::{Accounts, AccountsError, ApiKey, Coverage, DOMAINS_MAX, Inherited, Principal};
 
 /// The most subdomains of an account's domains that are others'; beyond it no subdomain is covered,
@@ -99,7 +100,8 @@ impl Accounts {
     /// The key as stored, if there is one and its secret is this one.
     async fn read_key(&self, key: &ApiKey, hash: SecretHash, now_ms: i64) -> Result<Option<CheckedKey>, AccountsError> {
         let question =
-            "SELECT k.id, k.secret_hash, k.scopes, k.expires_at_ms, k.revoked_at_ms, k.account_id, a.tier, k.domains
+            "SELECT k.id, k.secret_hash, k.scopes, k.expires_at_ms, k.revoked_at_ms, k.account_id, a.tier, k.domains,
+                a.trusted_operators
             FROM api_keys k JOIN accounts a ON a.id = k.account_id WHERE k.id = $1";
         let row = sqlx::query(question).bind(key.id()).fetch_optional(&self.pool).await?;
         let stored = match &row {
@@ -129,6 +131,7 @@ impl Accounts {
             scopes: read_scopes(&row)?,
             domains,
             limit,
+            trusted_operators: trusted_operators::read(row.value("trusted_operators")?),
         }))
     }
 
@@ -253,6 +256,7 @@ impl CheckedKey {
             domains,
             inherited,
             limit: self.limit.clone(),
+            trusted_operators: self.trusted_operators.clone(),
         })
     }
 

@@ -14,6 +14,7 @@ pub(crate) struct CheckedKey {
     pub(crate) scopes: Vec<Scope>,
     pub(crate) domains: Vec<HeldDomain>,
     pub(crate) limit: Option<KeyDomains>,
+    pub(crate) trusted_operators: Vec<String>,
 }
 
 /// A verified domain that wasn't revoked when it was read.

@@ -86,6 +86,7 @@ mod tests {
                 "own.blog.example.com".to_owned(),
             ],
             limit: None,
+            trusted_operators: Vec::new(),
             inherited: vec![
                 Inherited {
                     parent: "example.com".to_owned(),

@@ -100,6 +100,11 @@ pub const COLLECTIONS: &[Collection] = &[
             text("name", "name"),
             text("tier", "tier"),
             instant("createdAt", "created_at_ms"),
+            Column {
+                name: "trustedOperators",
+                sql: "trusted_operators",
+                kind: ColumnKind::Words,
+            },
             instant("deletionRequestedAt", "deletion_requested_at_ms"),
             instant("eraseAfter", "erase_after_ms"),
         ],

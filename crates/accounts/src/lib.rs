@@ -60,6 +60,7 @@ mod shard_map;
 mod store;
 mod tier;
 mod trail;
+mod trusted_operators;
 mod user;
 mod verification;
 
@@ -104,7 +105,9 @@ pub use policy::{ClientPolicy, EntryPolicy, Policy, PolicyConfig, RegistryFindin
 pub use principal::Principal;
 pub use proof::{Proof, SUSPENDED_AFTER};
 pub use publisher_key::{NewKey, PublisherKey};
-pub use registry::{KeyStatus, OperatorPeriod, RegistryCache, RegistryConfig, RegistryUnavailable, RegistryVersions};
+pub use registry::{
+    ClientClaim, KeyStatus, OperatorPeriod, RegistryCache, RegistryConfig, RegistryUnavailable, RegistryVersions,
+};
 pub use rotation::{EndedKey, Rotation};
 pub use scope::{Scope, ScopeError, parse_scopes};
 pub use shard_map::{
@@ -114,5 +117,6 @@ pub use shard_map::{
 pub use store::Accounts;
 pub use tier::{Tier, TierError};
 pub use trail::TrailEntry;
+pub use trusted_operators::TRUSTED_OPERATORS_MAX;
 pub use user::{Deletion, Email, EmailError, PersonName, PersonNameError, Subject, User, UserChange};
 pub use verification::{VERIFICATION_MS, Verification, VerifyError};

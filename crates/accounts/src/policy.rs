@@ -17,10 +17,6 @@ pub struct Policy {
 /// Findings of the registry about one receipt.
 #[derive(Debug, Clone, Copy)]
 pub struct RegistryFindings {
-    /// Whether the key was an operator's when the receipt arrived.
-    pub is_operator_key: bool,
-    /// Whether an operator claims `client.id`.
-    pub is_claimed_client: bool,
     /// The key's status for `client.id`; any where clients are open.
     pub key: KeyStatus,
     /// Whether `content.entryId` exists; any where entries aren't required.
@@ -32,9 +28,6 @@ impl Policy {
     /// `received_at_ms`, in milliseconds since the Unix epoch; `None` if it counts.
     #[must_use]
     pub fn rejection(self, found: &RegistryFindings, received_at_ms: i64) -> Option<RejectReason> {
-        if found.is_claimed_client && !found.is_operator_key {
-            return Some(RejectReason::ClientIdReserved);
-        }
         if self.entries == EntryPolicy::Required && !found.entry_exists {
             return Some(RejectReason::EntryUnknown);
         }
@@ -174,32 +167,16 @@ mod tests {
             entries: EntryPolicy::Required,
         };
         let good = RegistryFindings {
-            is_operator_key: false,
-            is_claimed_client: false,
             key: KeyStatus::Registered,
             entry_exists: true,
         };
         let key = |key| RegistryFindings { key, ..good };
-        let claimed = RegistryFindings {
-            is_claimed_client: true,
-            ..good
-        };
-        let operators = RegistryFindings {
-            is_operator_key: true,
-            ..claimed
-        };
         let no_entry = RegistryFindings {
             entry_exists: false,
             ..good
         };
         let cases = [
             (good, None, None),
-            (operators, None, None),
-            (
-                claimed,
-                Some(RejectReason::ClientIdReserved),
-                Some(RejectReason::ClientIdReserved),
-            ),
             (no_entry, None, Some(RejectReason::EntryUnknown)),
             (key(KeyStatus::Unregistered), None, Some(RejectReason::ClientKeyUnknown)),
             (

@@ -20,6 +20,8 @@ pub struct Principal {
     /// The key's limit, of which `domains` and `inherited` are the verified part; `None`
     /// speaks for the whole account.
     pub limit: Option<KeyDomains>,
+    /// Operators whose receipts count as proven, in order; empty if all do.
+    pub trusted_operators: Vec<String>,
 }
 
 impl Principal {

@@ -18,7 +18,7 @@ pub use cache::{RegistryCache, RegistryUnavailable};
 pub use config::RegistryConfig;
 pub use key_status::KeyStatus;
 pub(crate) use key_status::padded;
-pub use operators::OperatorPeriod;
+pub use operators::{ClientClaim, OperatorPeriod};
 pub use versions::RegistryVersions;
 pub(crate) use versions::{RegistrySection, increment};
 

@@ -70,8 +70,6 @@ reasons! {
     /// Every check passed, but the deployment's policy wants entries to exist, and
     /// `content.entryId` doesn't.
     EntryUnknown = "entry_unknown",
-    /// Every check passed, but `client.id` is an operator's, and the key isn't.
-    ClientIdReserved = "client_id_reserved",
 }
 
 impl RejectReason {
@@ -80,7 +78,7 @@ impl RejectReason {
     #[must_use]
     pub const fn is_of_policy(self) -> bool {
         match self {
-            Self::ClientKeyUnknown | Self::ClientKeyRevoked | Self::EntryUnknown | Self::ClientIdReserved => true,
+            Self::ClientKeyUnknown | Self::ClientKeyRevoked | Self::EntryUnknown => true,
             Self::Malformed
             | Self::BadSignature
             | Self::BadBatchSignature

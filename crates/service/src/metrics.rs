@@ -604,7 +604,7 @@ pub const METRICS: &[MetricDoc] = &[
         "receipts_analytics_unlabelled_total",
         "answers",
         &[],
-        "Answers without the titles of their entries, because the account store didn't tell them.",
+        "Answers without the titles of their entries or the claims of client IDs, because the account store didn't tell them.",
     ),
     // completeness, by whoever runs the analytics API
     histogram(

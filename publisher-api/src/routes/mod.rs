@@ -9,5 +9,6 @@ pub(crate) mod keys;
 pub(crate) mod lookup;
 pub(crate) mod operators;
 mod paging;
+pub(crate) mod trusted;
 pub(crate) mod user;
 pub(crate) mod verification;

@@ -180,8 +180,9 @@ async fn end_key(
 
 /// Claim a client ID
 ///
-/// Receipts that arrive from now on with this `client.id` are rejected unless an operator's key
-/// signed them. Several operators may claim one ID.
+/// Receipts that arrive from now on with this `client.id` are proven only if a key of an operator
+/// that claims it signed them. Others count as before: unproven, as clients of their own, and with
+/// `clientIdClaimedBy` in answers. Several operators may claim one ID.
 #[utoipa::path(
     put, path = "/api/v1/operators/{id}/clients/{clientId}", tag = "operators", security(("apiKey" = [])),
     params(
@@ -317,7 +318,7 @@ impl NewOperatorKeyBody {
 }
 
 /// 400, about one member.
-fn faulty(pointer: &str, what: String) -> Failure {
+pub(super) fn faulty(pointer: &str, what: String) -> Failure {
     Problem::new(Kind::InvalidBody, what.clone())
         .fault(pointer, "invalid_member", what)
         .into()

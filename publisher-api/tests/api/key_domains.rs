@@ -226,6 +226,9 @@ async fn verification_operators_and_exports_honour_the_limit() {
     let listed = stack.server.get(operators, &limited).await.expect(200);
     assert!(!listed.to_string().contains("b.example"), "{listed}");
     // What is about the whole account needs a key for it.
+    let (trusted, none) = ("/api/v1/operators/trusted", json!({"operators": []}));
+    let refused = stack.server.json("PUT", trusted, &limited, &none).await;
+    refused.refused(403, "key_domains");
     for path in ["/api/v1/publisher/data", "/api/v1/publisher/export"] {
         let refused = stack.server.get(path, &limited).await.refused(403, "key_domains");
         assert!(text(&refused["detail"]).contains("the whole account"), "{refused}");

@@ -1,5 +1,6 @@
 //! `/api/v1/operators`: operators, keys that their owner has proven, and claimed client IDs.
 
+use accounts::{COLLECTIONS, ExportValue};
 use publisher_api::PublisherConfig;
 use serde_json::{Value, json};
 
@@ -248,4 +249,72 @@ async fn operators_are_their_accounts_and_claim_client_ids() {
             .await
             .refused(400, "bad_request");
     }
+}
+
+#[tokio::test]
+async fn trusted_operators_are_replaced_and_exported() {
+    let (stack, key, _) = start().await;
+    let path = "/api/v1/operators/trusted";
+    let put = async |operators: Value| {
+        stack
+            .server
+            .json("PUT", path, &key, &json!({"operators": operators}))
+            .await
+    };
+    assert_eq!(stack.server.get(path, &key).await.expect(200), json!({"operators": []}));
+    let chosen = json!({"operators": ["lab.example", "zoo.example"]});
+    let answer = put(json!(["zoo.example", "Lab.Example", "zoo.example"])).await;
+    assert_eq!(answer.expect(200), chosen);
+    assert_eq!(stack.server.get(path, &key).await.expect(200), chosen);
+    // In force for the next request.
+    let principal = stack.deps.accounts.authenticate(&key).await.unwrap();
+    assert_eq!(principal.trusted_operators, ["lab.example", "zoo.example"]);
+    // Another account's choice is its own.
+    let other = stack.key("other.example", BOTH).await;
+    assert_eq!(
+        stack.server.get(path, &other).await.expect(200),
+        json!({"operators": []})
+    );
+    let account = COLLECTIONS.iter().find(|one| one.name == "account").unwrap();
+    let exported = stack
+        .deps
+        .accounts
+        .collection_page(&principal.account_id, account, None, 1)
+        .await;
+    let at = account
+        .columns
+        .iter()
+        .position(|column| column.name == "trustedOperators")
+        .unwrap();
+    let domains = ExportValue::List(principal.trusted_operators);
+    assert_eq!(exported.unwrap()[0].cells[at], domains);
+    let trail = stack
+        .server
+        .get("/api/v1/publisher/trail?limit=1", &key)
+        .await
+        .expect(200);
+    let entry = &trail["entries"][0];
+    assert_eq!(
+        (&entry["action"], &entry["detail"]),
+        (&json!("account.trust-operators"), &json!("lab.example,zoo.example"))
+    );
+
+    put(json!(["lab.example", "no domain"]))
+        .await
+        .refused(400, "invalid_body");
+    let many: Vec<String> = (0..101).map(|number| format!("{number}.example")).collect();
+    put(json!(many)).await.refused(400, "invalid_body");
+    assert_eq!(
+        stack.server.get(path, &key).await.expect(200),
+        chosen,
+        "nothing was changed"
+    );
+    assert_eq!(
+        put(json!(many[..100])).await.expect(200)["operators"]
+            .as_array()
+            .unwrap()
+            .len(),
+        100
+    );
+    assert_eq!(put(json!([])).await.expect(200), json!({"operators": []}));
 }

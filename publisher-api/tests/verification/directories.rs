@@ -438,6 +438,49 @@ async fn due_directories_are_fetched_without_a_request() {
     wait_for(two.thumbprint()).await;
 }
 
+/// Directories of one account that hang leave places for another's: before its directory is asked
+/// for, there is none that waits for one of them to end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hanging_directories_of_an_account_delay_no_other() {
+    let world = World::start().await;
+    let client = world.client();
+    let config = PublisherConfig {
+        directory_interval_ms: 20,
+        ..PublisherConfig::default()
+    };
+    let stack = Stack::start_with(config, |deps| deps.outbound = client).await;
+    // More than there are places at one time.
+    let hosts: Vec<String> = (0..20).map(|number| format!("{number:02}.hang.test")).collect();
+    for host in &hosts {
+        let page = Page {
+            delay: Duration::from_secs(20),
+            ..Page::default()
+        };
+        world.answer(host, PATH, page);
+    }
+    let key = stack.key(&hosts.join(","), BOTH).await;
+    let accounts = &stack.deps.accounts;
+    let account = accounts.authenticate(&key).await.unwrap().account_id;
+    for host in &hosts {
+        let domain = host.parse().unwrap();
+        accounts.create_operator(&account, "key:test", &domain).await.unwrap();
+    }
+    operator(&stack, "lab.test").await;
+    let mut hanging = 0;
+    for _ in 0..1_500 {
+        let heads = world.heads();
+        let is_lab = |head: &String| head.to_ascii_lowercase().contains("host: lab.test");
+        let lab = heads.iter().position(is_lab);
+        hanging += heads[..lab.unwrap_or(heads.len())].len();
+        if lab.is_some() {
+            assert!((1..16).contains(&hanging), "{hanging} hanging requests came before");
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("the directory wasn't fetched");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fetches_are_limited_and_need_a_proven_domain() {
     let lab = Lab::start().await;

@@ -18,7 +18,8 @@ use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
 /// Hosts that the web server has a certificate for.
-const HOSTS: [&str; 6] = [
+const HOSTS: [&str; 7] = [
+    "*.hang.test",
     "file.test",
     "lab.test",
     "other.test",

@@ -30,7 +30,8 @@ export interface paths {
         };
         /**
          * Top clients
-         * @description The keys of clients with the most receipts, those with equally many in order of their ids.
+         * @description Those with the most receipts, equal ones in order of their ids. A client is a pair of ID and
+         *     key.
          */
         get: operations["clients"];
         put?: never;
@@ -49,8 +50,9 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get the activity of a client
-         * @description 404 if no receipt of your domains names it; zeros if only the selection, `domain` included,
+         * Get the activity under a client ID
+         * @description By key, because anybody can use any ID: each key is a client with a name of its own.
+         *     404 if no receipt of your domains names it; zeros if only the selection, `domain` included,
          *     leaves nothing.
          */
         get: operations["client"];
@@ -259,8 +261,9 @@ export interface paths {
          * @description A value for each interval of the range, 0 where nothing was; the last 60 minutes, 48 hours, 30
          *     days, 26 weeks or 12 months if no range is given. Points of receipts add up to the range's
          *     total; those of distinct clients and entries don't. As CSV or lines of JSON a row for each
-         *     point: `start`, `local`, `value`, before them the group's key under the name of the group, and
-         *     with `compare=previous` `period` (`current` or `previous`) before all.
+         *     point: `start`, `local`, `value`, before them the group's key under the name of the group and,
+         *     of clients, `keyFingerprint`, and with `compare=previous` `period` (`current` or `previous`)
+         *     before all.
          */
         get: operations["timeseries"];
         put?: never;
@@ -411,7 +414,7 @@ export interface components {
         ByTrust: {
             /**
              * Format: int64
-             * @description With receipts whose key was an operator's on arrival.
+             * @description With receipts whose key was an operator's on arrival, one that the account trusts.
              */
             proven: number;
             /**
@@ -420,45 +423,41 @@ export interface components {
              */
             unproven: number;
         };
-        /** @description Activity of a client. */
+        /** @description Activity under a client ID. Anybody can use any ID, so each key that did is a client of its own. */
         ClientActivity: {
             byTrust: components["schemas"]["TotalsByTrust"];
             /** Format: uuid */
             clientId: string;
             /**
              * Format: date-time
-             * @description The timestamp of its first receipt in the selection.
+             * @description The timestamp of the first receipt in the selection.
              */
             firstSeen: string | null;
             /** Format: date-time */
             from: string | null;
-            /** @description The keys that signed its receipts, those with the most receipts first, 100 at most. */
+            /** @description The clients with this ID, one for each key: those with the most receipts first, 100 at most. */
             keys: components["schemas"]["ClientKey"][];
             /**
              * Format: date-time
-             * @description That of its last.
+             * @description That of the last.
              */
             lastSeen: string | null;
-            /**
-             * @description As its newest receipt in the selection says, a proven one if there are any: anybody can
-             *     claim a client's ID.
-             */
-            name: string;
-            /** @description As the same receipt says. */
-            organization: string;
             /** Format: date-time */
             to: string | null;
-            /** @description The entries that it used most. */
+            /** @description The entries that were used most. */
             topContent: components["schemas"]["ContentCount"][];
             /** Format: int64 */
             totalReceipts: number;
+            /**
+             * Format: int64
+             * @description Number of all clients with this ID.
+             */
+            uniqueClients: number;
             /** Format: int64 */
             uniqueContent: number;
             usageByPurpose: components["schemas"]["PurposeCounts"];
-            /** @description Versions that its receipts name, 100 at most. */
-            versions: string[];
         };
-        /** @description A key of a client and its use. */
+        /** @description A client, which is a pair of ID and key, and its use. */
         ClientCount: components["schemas"]["Signer"] & {
             byTrust: components["schemas"]["ByTrust"];
             /** Format: uuid */
@@ -470,7 +469,7 @@ export interface components {
             /** Format: int64 */
             receiptCount: number;
         };
-        /** @description A key that signed a client's receipts. */
+        /** @description A client: a key that signed with the ID. */
         ClientKey: components["schemas"]["Signer"] & {
             byTrust: components["schemas"]["ByTrust"];
             /**
@@ -478,10 +477,16 @@ export interface components {
              * @description The timestamp of the key's last receipt in the selection.
              */
             lastSeen: string;
+            /** @description As the key's newest receipt says. */
+            name: string;
+            /** @description As the key's newest receipt says. */
+            organization: string;
             /** Format: int64 */
             receiptCount: number;
+            /** @description Versions that the key's receipts name, 100 at most. */
+            versions: string[];
         };
-        /** @description A key of a client and its use. Whoever claims another's client ID has another key. */
+        /** @description A client, which is a pair of ID and key, and its use. Whoever uses another's ID has another key. */
         ClientUsage: components["schemas"]["Signer"] & {
             byTrust: components["schemas"]["ByTrust"];
             /** Format: uuid */
@@ -505,36 +510,32 @@ export interface components {
             clientId: string;
             /**
              * Format: date-time
-             * @description The timestamp of its first receipt in the selection.
+             * @description The timestamp of the first receipt in the selection.
              */
             firstSeen: string | null;
             /** Format: date-time */
             from: string | null;
-            /** @description The keys that signed its receipts, those with the most receipts first, 100 at most. */
+            /** @description The clients with this ID, one for each key: those with the most receipts first, 100 at most. */
             keys: components["schemas"]["ClientKey"][];
             /**
              * Format: date-time
-             * @description That of its last.
+             * @description That of the last.
              */
             lastSeen: string | null;
-            /**
-             * @description As its newest receipt in the selection says, a proven one if there are any: anybody can
-             *     claim a client's ID.
-             */
-            name: string;
-            /** @description As the same receipt says. */
-            organization: string;
             /** Format: date-time */
             to: string | null;
-            /** @description The entries that it used most. */
+            /** @description The entries that were used most. */
             topContent: components["schemas"]["ContentCount"][];
             /** Format: int64 */
             totalReceipts: number;
+            /**
+             * Format: int64
+             * @description Number of all clients with this ID.
+             */
+            uniqueClients: number;
             /** Format: int64 */
             uniqueContent: number;
             usageByPurpose: components["schemas"]["PurposeCounts"];
-            /** @description Versions that its receipts name, 100 at most. */
-            versions: string[];
         } & components["schemas"]["Completeness"];
         /** @description An answer in JSON: its own members, then those of its completeness. */
         Complete_Dashboard: {
@@ -553,9 +554,14 @@ export interface components {
             to: string | null;
             /** @description The entries with the most receipts. */
             topContent: components["schemas"]["ContentCount"][];
+            /** @description The operators of the proven receipts, those with the most first. */
+            topOperators: components["schemas"]["OperatorCount"][];
             /** Format: int64 */
             totalReceipts: number;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description Clients are pairs of ID and key.
+             */
             uniqueClients: number;
             usageByPurpose: components["schemas"]["PurposeCounts"];
         } & components["schemas"]["Completeness"];
@@ -580,7 +586,7 @@ export interface components {
             title: string;
             /** Format: date-time */
             to: string | null;
-            /** @description The keys of clients with the most receipts. */
+            /** @description The clients with the most receipts. */
             topClients: components["schemas"]["ClientCount"][];
             /** Format: int64 */
             totalReceipts: number;
@@ -728,7 +734,7 @@ export interface components {
             to: string | null;
             /**
              * Format: int64
-             * @description Number of rows in all: keys of clients.
+             * @description Number of rows in all.
              */
             totalClients: number;
         } & components["schemas"]["Completeness"];
@@ -810,9 +816,14 @@ export interface components {
             to: string | null;
             /** @description The entries with the most receipts. */
             topContent: components["schemas"]["ContentCount"][];
+            /** @description The operators of the proven receipts, those with the most first. */
+            topOperators: components["schemas"]["OperatorCount"][];
             /** Format: int64 */
             totalReceipts: number;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description Clients are pairs of ID and key.
+             */
             uniqueClients: number;
             usageByPurpose: components["schemas"]["PurposeCounts"];
         };
@@ -851,7 +862,7 @@ export interface components {
             title: string;
             /** Format: date-time */
             to: string | null;
-            /** @description The keys of clients with the most receipts. */
+            /** @description The clients with the most receipts. */
             topClients: components["schemas"]["ClientCount"][];
             /** Format: int64 */
             totalReceipts: number;
@@ -969,6 +980,13 @@ export interface components {
             receiptId: string | null;
             /** Format: date-time */
             receivedAt: string;
+        };
+        /** @description An operator and its proven receipts. */
+        OperatorCount: {
+            /** @description The operator's domain. */
+            operator: string;
+            /** Format: int64 */
+            receiptCount: number;
         };
         /** @description A line: one occurrence of a receipt. */
         OutcomeLine: {
@@ -1256,15 +1274,25 @@ export interface components {
         Series: {
             /** @description The purpose, the client's or entry's id, or the model; null for receipts that name no model. */
             key: string | null;
+            /** @description The key, of a client that isn't erased: clients are pairs of ID and key. */
+            keyFingerprint?: string;
             points: components["schemas"]["Point"][];
         };
         /** @description Signer: the key, and the operator whose key it was on arrival. */
         Signer: {
+            /**
+             * @description Operators that claim the client ID now, while this is unproven: the signer may be somebody
+             *     else. Domains, ten at most, the oldest claim first; left out if there are none.
+             */
+            clientIdClaimedBy?: string[];
             /** @description SHA-256 of the key's SPKI in hexadecimal; null if it was erased. */
             keyFingerprint: string | null;
-            /** @description The operator's domain; null for unproven receipts. */
+            /**
+             * @description The operator's domain; null if the key was no operator's, or none's that claims the client
+             *     ID.
+             */
             operator: string | null;
-            /** @description `proven` or `unproven`. */
+            /** @description `proven` or `unproven`. Without an operator that the account trusts it is `unproven`. */
             trust: string;
         };
         /** @description Values over time: `points`, or with `groupBy` `series` and `seriesMax`. */
@@ -1301,7 +1329,7 @@ export interface components {
             to: string | null;
             /**
              * Format: int64
-             * @description Number of rows in all: keys of clients.
+             * @description Number of rows in all.
              */
             totalClients: number;
         };
@@ -1320,7 +1348,7 @@ export interface components {
         };
         /** @description Totals by trust. */
         TotalsByTrust: {
-            /** @description Of receipts whose key was an operator's on arrival. */
+            /** @description Of receipts whose key was an operator's on arrival, one that the account trusts. */
             proven: components["schemas"]["TrustTotals"];
             /** @description Of other receipts. */
             unproven: components["schemas"]["TrustTotals"];
@@ -1646,7 +1674,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Its activity */
+            /** @description The activity */
             200: {
                 headers: {
                     /** @description `private, no-cache`; `no-store` on a stream */

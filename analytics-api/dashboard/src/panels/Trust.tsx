@@ -4,12 +4,16 @@ import type { ByTrust, Signer } from '../api/answers';
 import { count } from '../format';
 import { linkTo, place } from '../place';
 
-/** Who signed, in few words: the operator, or the beginning of an unproven key. */
+/** Who signed, in few words: the operator, or the beginning of the key of none. */
 export const signerText = (signer: Signer): string => {
   const key = signer.keyFingerprint?.slice(0, 8);
-  if (signer.operator) return `proven: ${signer.operator}`;
-  return key ? `unproven · key ${key}` : 'unproven';
+  if (signer.operator) return `${signer.trust}: ${signer.operator}`;
+  return (key ? `unproven · key ${key}` : 'unproven') + claimText(signer);
 };
+
+/** Who else claims the client's ID; empty if nobody does. */
+export const claimText = (signer: Signer): string =>
+  signer.clientIdClaimedBy ? ` · ID claimed by ${signer.clientIdClaimedBy.join(', ')}` : '';
 
 export function Badge({ trust }: { trust: string }) {
   return <span class={`trust ${trust}`}>{trust}</span>;

@@ -210,7 +210,7 @@ export const rankedEntry = (entry: ContentCount): Ranked => ({
 export const rankedClient = (client: ClientCount): Ranked => ({
   key: `${client.clientId} ${client.keyFingerprint}`,
   name: client.name || client.clientId,
-  note: [client.organization, signerText(client)].filter(Boolean).join(' · '),
+  note: [signerText(client), client.organization].filter(Boolean).join(' · '),
   count: client.receiptCount,
   href: linkTo({ view: { name: 'client', id: client.clientId } }),
 });

@@ -11,11 +11,11 @@ import { CSV_ROWS, NewestReceipts, rankedClient, rankedEntry } from '../panels/l
 import { OverTime } from '../panels/OverTime';
 import { Panel } from '../panels/Panel';
 import { Ranking } from '../panels/Ranking';
-import { Badge } from '../panels/Trust';
+import { Badge, claimText } from '../panels/Trust';
 import { linkTo } from '../place';
 
 const ROWS = 12;
-/** Keys of a client that its title names. */
+/** Keys that are listed below a client's title. */
 const KEYS_MAX = 4;
 
 export function EntryView({ id, chosen }: { id: string; chosen: Chosen }) {
@@ -68,7 +68,7 @@ export function ClientView({ id, chosen }: { id: string; chosen: Chosen }) {
   const asked = useAsk(JSON.stringify([id, query]), (signal) => client(id, query, signal));
   return (
     <>
-      <Title kind="Client" title={asked.data?.name} id={id}>
+      <Title kind="Client" title={onlyName(asked.data)} id={id}>
         {asked.data && <ClientFacts of={asked.data} />}
       </Title>
       <Panel id="totals" title="Totals" asked={asked} rows={1}>
@@ -150,20 +150,25 @@ function EntryFacts({ of }: { of: Entry }) {
   );
 }
 
+/** A name for the title: none if several keys use the ID, since anybody can. */
+const onlyName = (of: Client | null) => (of?.uniqueClients === 1 ? of.keys[0]?.name : undefined);
+
 function ClientFacts({ of }: { of: Client }) {
+  const versions = of.keys.length === 1 ? (of.keys[0]?.versions ?? []) : [];
   return (
     <>
-      {of.organization && <span>{of.organization}</span>}
       {of.keys.slice(0, KEYS_MAX).map((key) => (
         <span key={key.keyFingerprint} title={key.keyFingerprint ?? ''}>
-          <Badge trust={key.trust} /> {key.operator} key {key.keyFingerprint?.slice(0, 8)}: {count(key.receiptCount)}
+          <Badge trust={key.trust} /> {[key.operator, key.name, key.organization].filter(Boolean).join(' · ')} key{' '}
+          {key.keyFingerprint?.slice(0, 8)}: {count(key.receiptCount)}
+          {claimText(key)}
         </span>
       ))}
-      {of.keys.length > KEYS_MAX && <span class="soft">and {count(of.keys.length - KEYS_MAX)} keys more</span>}
-      {of.versions.length > 0 && (
+      {of.uniqueClients > KEYS_MAX && <span class="soft">and {count(of.uniqueClients - KEYS_MAX)} keys more</span>}
+      {versions.length > 0 && (
         <span class="soft">
-          {of.versions.length === 1 ? 'Version' : 'Versions'} {of.versions.slice(0, 8).join(', ')}
-          {of.versions.length > 8 && ' …'}
+          {versions.length === 1 ? 'Version' : 'Versions'} {versions.slice(0, 8).join(', ')}
+          {versions.length > 8 && ' …'}
         </span>
       )}
     </>

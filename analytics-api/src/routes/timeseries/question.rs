@@ -17,9 +17,12 @@ const METRICS: [(&str, Metric); 3] = [
     ("content", Metric::Content),
 ];
 
+/// The group of clients.
+pub(super) const CLIENT_GROUP: &str = "client";
+
 const GROUPS: [(&str, GroupBy); 4] = [
     ("purpose", GroupBy::Purpose),
-    ("client", GroupBy::Client),
+    (CLIENT_GROUP, GroupBy::Client),
     ("content", GroupBy::Entry),
     ("model", GroupBy::Model),
 ];

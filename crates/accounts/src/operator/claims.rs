@@ -1,5 +1,5 @@
-//! Client IDs that operators claim. Receipts that name one are rejected unless an operator's key
-//! signed them.
+//! Client IDs that operators claim. A claim rejects nobody's receipts: those that other keys signed
+//! are unproven.
 
 use uuid::Uuid;
 

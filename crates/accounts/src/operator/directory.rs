@@ -29,26 +29,21 @@ pub struct DueDirectory {
 }
 
 impl Accounts {
-    /// Takes the directories that are due, of operators whose domain is proven, at most `max`. For
-    /// a minute no other process gets them.
+    /// Returns the operators whose domain is proven and whose directory is due, those that have
+    /// been due longest first.
     ///
     /// # Errors
     /// The store fails.
-    pub async fn take_due_directories(&self, max: usize) -> Result<Vec<DueDirectory>, AccountsError> {
+    pub async fn due_directories(&self) -> Result<Vec<Operator>, AccountsError> {
         let now_ms = self.now_ms();
-        let mut due = Vec::new();
-        for operator in self.operators(None).await? {
-            if due.len() == max {
-                break;
-            }
-            if operator.is_domain_proven && operator.directory.next_at_ms <= now_ms {
-                due.extend(self.take_directory(operator).await?);
-            }
-        }
+        let mut due = self.operators(None).await?;
+        due.retain(|operator| operator.is_domain_proven && operator.directory.next_at_ms <= now_ms);
+        due.sort_by_key(|operator| operator.directory.next_at_ms);
         Ok(due)
     }
 
-    /// Takes an operator's directory, unless another process has taken it since it was read.
+    /// Takes an operator's directory, unless another process has taken it since it was read. For a
+    /// minute no other process gets it.
     ///
     /// # Errors
     /// The store fails.

@@ -19,7 +19,7 @@ use uuid::Uuid;
 use super::config::RegistryConfig;
 use super::key_status::KeyStatus;
 use super::observation::{Observation, Usable};
-use super::operators::OperatorPeriod;
+use super::operators::{ClientClaim, OperatorPeriod};
 use super::versions::RegistryVersions;
 use crate::{Accounts, AccountsError, ClientKey, Fingerprint};
 
@@ -47,7 +47,7 @@ struct RegistryState {
     keys: Cache<ClientKey, Cached<KeyStatus>>,
     entries: Cache<Uuid, Cached<bool>>,
     operators: Cache<Fingerprint, Cached<Arc<[OperatorPeriod]>>>,
-    claims: Cache<Uuid, Cached<bool>>,
+    claims: Cache<Uuid, Cached<Arc<[ClientClaim]>>>,
     publishers: Cache<Arc<str>, Cached<Option<i64>>>,
     reads: Semaphore,
     age: Gauge,
@@ -192,20 +192,19 @@ impl RegistryCache {
         shared.operator_lookups.count(keys.len(), answering.await)
     }
 
-    /// Returns whether an operator claims each of these client IDs, in their order.
+    /// Returns the claims on each of these client IDs, in their order.
     ///
     /// # Errors
     /// [`RegistryUnavailable`], as for [`client_keys`](Self::client_keys).
-    pub async fn claimed_clients(&self, ids: &[Uuid]) -> Result<Vec<bool>, RegistryUnavailable> {
+    pub async fn client_claims(&self, ids: &[Uuid]) -> Result<Vec<Arc<[ClientClaim]>>, RegistryUnavailable> {
         let shared = &*self.0;
         let answering = async {
             let version = shared.versions().await?.operators;
             let mut lookup = RegistryLookup::begin(&shared.claims, version, ids);
             if !lookup.missing.is_empty() {
-                let read = shared.accounts.claimed_clients(&lookup.missing);
-                let claimed = shared.read(read).await?;
-                let claimed = lookup.missing.iter().map(|id| claimed.contains(id)).collect();
-                lookup.complete(&shared.claims, claimed);
+                let read = shared.accounts.client_claims(&lookup.missing);
+                let claims = shared.read(read).await?;
+                lookup.complete(&shared.claims, claims);
             }
             Ok(lookup)
         };

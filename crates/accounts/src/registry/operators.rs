@@ -1,6 +1,7 @@
 //! Lookups of the verifier about operators: owners of keys, and owners of client IDs.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::Arc;
 
 use uuid::Uuid;
@@ -31,6 +32,25 @@ impl OperatorPeriod {
     pub fn contains(&self, at_ms: i64) -> bool {
         self.from_ms <= at_ms && self.until_ms.is_none_or(|until_ms| at_ms < until_ms)
     }
+}
+
+/// A claim of a client ID by an operator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientClaim {
+    /// The operator's proven domain.
+    pub domain: Arc<str>,
+    /// The instant of the claim, milliseconds since the Unix epoch.
+    pub from_ms: i64,
+}
+
+/// Puts the rows of each of these into their order.
+fn in_order<K: Eq + Hash, V: Clone>(wanted: &[K], found: &HashMap<K, Vec<V>>) -> Vec<Arc<[V]>> {
+    let one = |key| {
+        found
+            .get(key)
+            .map_or_else(|| Arc::new([]) as _, |found| found.as_slice().into())
+    };
+    wanted.iter().map(one).collect()
 }
 
 impl Accounts {
@@ -66,26 +86,24 @@ impl Accounts {
                 found.entry(row.parsed("fingerprint")?).or_default().push(period);
             }
         }
-        let periods = |key| {
-            found
-                .get(key)
-                .map_or_else(|| Arc::new([]) as _, |periods| periods.as_slice().into())
-        };
-        Ok(keys.iter().map(periods).collect())
+        Ok(in_order(keys, &found))
     }
 
-    /// Returns those of `ids` that an operator claims whose domain is proven.
+    /// Returns the claims on each of these client IDs by operators whose domain is proven, in the
+    /// order of `ids`, each ID's oldest first.
     ///
     /// # Errors
     /// The store fails.
-    pub async fn claimed_clients(&self, ids: &[Uuid]) -> Result<HashSet<Uuid>, AccountsError> {
-        let mut claimed = HashSet::new();
+    pub async fn client_claims(&self, ids: &[Uuid]) -> Result<Vec<Arc<[ClientClaim]>>, AccountsError> {
+        let mut found: HashMap<Uuid, Vec<ClientClaim>> = HashMap::new();
         for chunk in ids.chunks(PER_STATEMENT) {
             let statement = format!(
-                "SELECT DISTINCT operator_clients.client_id FROM operator_clients
+                "SELECT operator_clients.client_id, operator_clients.claimed_at_ms, operators.domain
+                 FROM operator_clients
                  JOIN operators ON operators.operator_id = operator_clients.operator_id
                  JOIN domains ON domains.domain = operators.domain AND domains.account_id = operators.account_id
-                 WHERE domains.revoked_at_ms IS NULL AND domains.expires_at_ms > ${} AND client_id IN ({})",
+                 WHERE domains.revoked_at_ms IS NULL AND domains.expires_at_ms > ${} AND client_id IN ({})
+                 ORDER BY operator_clients.claimed_at_ms, operators.domain",
                 PER_STATEMENT + 1,
                 placeholders(PER_STATEMENT, 1)
             );
@@ -96,9 +114,13 @@ impl Accounts {
             let query = query.bind(self.now_ms());
             let work = async { Ok(query.fetch_all(&self.pool).await?) };
             for row in self.timed("operator_clients_claimed", work).await? {
-                claimed.insert(row.parsed("client_id")?);
+                let claim = ClientClaim {
+                    domain: row.value::<&str>("domain")?.into(),
+                    from_ms: row.value("claimed_at_ms")?,
+                };
+                found.entry(row.parsed("client_id")?).or_default().push(claim);
             }
         }
-        Ok(claimed)
+        Ok(in_order(ids, &found))
     }
 }

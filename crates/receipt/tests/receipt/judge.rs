@@ -548,7 +548,7 @@ fn reasons_are_stable() {
         "malformed bad_signature bad_batch_signature batch_abandoned bad_request_signature bad_public_key \
          key_algorithm_mismatch bad_content_hash timestamp_out_of_range unsupported_version unsupported_algorithm \
          refused_by_warehouse \
-         client_key_unknown client_key_revoked entry_unknown client_id_reserved"
+         client_key_unknown client_key_revoked entry_unknown"
     );
     for reason in RejectReason::ALL {
         assert_eq!(reason.as_str().parse(), Ok(*reason));

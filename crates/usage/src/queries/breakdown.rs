@@ -70,13 +70,14 @@ impl Usage {
             scope,
             filter,
             &[],
-            &[column, QueryColumn::Client, QueryColumn::Operator],
+            &[column, QueryColumn::Client, QueryColumn::Key, QueryColumn::Operator],
         );
         let sql = format!(
             "SELECT toString(client.{key}) AS part, sum(client.receipts) AS receipts,
                 sum(client.proven) AS proven, count() AS clients, count() OVER () AS total
-             FROM (SELECT piece.{key} AS {key}, piece.client_id AS client_id, sum(piece.receipts) AS receipts, {PROVEN}
-                FROM {} GROUP BY piece.{key}, piece.client_id HAVING sum(piece.receipts) > 0) AS client
+             FROM (SELECT piece.{key} AS {key}, sum(piece.receipts) AS receipts, {PROVEN}
+                FROM {} GROUP BY piece.{key}, piece.client_id, piece.key_fingerprint
+                HAVING sum(piece.receipts) > 0) AS client
              GROUP BY client.{key} ORDER BY receipts DESC, part LIMIT {{top_max:UInt32}}",
             source.rows()
         );

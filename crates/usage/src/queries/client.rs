@@ -1,4 +1,4 @@
-//! Activity of a client.
+//! Activity of a client ID: of each key that signed with it, and of all together.
 
 use clickhouse::Row;
 use serde::Deserialize;
@@ -6,23 +6,18 @@ use uuid::Uuid;
 use warehouse::{Filter, QueryScope, WarehouseError};
 
 use super::column::QueryColumn;
-use super::ranking::{By, Ranked};
-use super::source::{PER_PURPOSE, RowSource, count, least_texts};
+use super::ranking::LAST_OPERATOR;
+use super::source::{PER_PURPOSE, PROVEN, RowSource, count, least_texts};
 use super::{ByTrust, PartTotals, TopContent, UsageByPurpose};
 use crate::Usage;
 
-/// Activity of a client. All zero and empty if it never sent a receipt in the scope.
+/// Activity under a client ID. All zero and empty if no receipt in the scope has it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClientStats {
-    /// `client.name` of its newest receipt, of a proven one if it has any: anybody can claim a
-    /// client's ID.
-    pub name: String,
-    /// `client.organization` of the same receipt.
-    pub organization: String,
-    /// Keys of the client with the most receipts, at most 100.
+    /// Clients with this ID, one for each key: those with the most receipts, at most 100.
     pub keys: Vec<ClientKeyUsage>,
-    /// Versions of the client, the first 100 in text order (of at most 10,000).
-    pub versions: Vec<String>,
+    /// Number of all such clients.
+    pub unique_clients: u64,
     /// Distinct receipts.
     pub total_receipts: u64,
     /// Distinct entries.
@@ -33,7 +28,7 @@ pub struct ClientStats {
     pub proven: PartTotals,
     /// Totals of the unproven receipts.
     pub unproven: PartTotals,
-    /// Entries that it used most.
+    /// Entries that were used most.
     pub top_content: Vec<TopContent>,
     /// The first receipt's timestamp, milliseconds since the Unix epoch.
     pub first_seen_ms: Option<i64>,
@@ -41,13 +36,19 @@ pub struct ClientStats {
     pub last_seen_ms: Option<i64>,
 }
 
-/// A key that signed with a client's ID, and how much.
+/// A key that signed with a client's ID, what it calls itself, and how much it used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientKeyUsage {
     /// SHA-256 of the key's SPKI; zeros for erased clients.
     pub key_fingerprint: [u8; 32],
-    /// The operator of the key's newest receipt, a domain; empty if that is unproven.
+    /// The operator of the key's newest receipt, a domain; empty if it has none.
     pub operator: String,
+    /// `client.name` of the key's newest receipt.
+    pub name: String,
+    /// `client.organization` of the key's newest receipt.
+    pub organization: String,
+    /// Versions, the first 100 in text order (of at most 10,000).
+    pub versions: Vec<String>,
     /// Receipts.
     pub by_trust: ByTrust,
     /// The last receipt's timestamp, milliseconds since the Unix epoch.
@@ -57,35 +58,47 @@ pub struct ClientKeyUsage {
 /// Keys of a client that are listed.
 const KEYS_MAX: u32 = 100;
 
+/// A key, and the sums over all of them.
 #[derive(Row, Deserialize)]
-struct ClientTotalsRow {
+struct ClientKeyRow {
+    key: [u8; 32],
     receipts: i64,
+    proven: i64,
+    last_ms: i64,
+    last_operator: String,
+    newest_name: String,
+    newest_organization: String,
+    versions: Vec<String>,
+    total_receipts: i64,
+    clients: u64,
+    proven_clients: u64,
+    unproven_clients: u64,
     training: i64,
     inference: i64,
     research: i64,
     proven_training: i64,
     proven_inference: i64,
     proven_research: i64,
-    first_ms: i64,
-    last_ms: i64,
-    newest_name: String,
-    newest_organization: String,
-    versions: Vec<String>,
+    first_seen_ms: i64,
+    last_seen_ms: i64,
 }
 
-impl From<Ranked> for ClientKeyUsage {
-    fn from(ranked: Ranked) -> Self {
+impl From<ClientKeyRow> for ClientKeyUsage {
+    fn from(row: ClientKeyRow) -> Self {
         Self {
-            key_fingerprint: ranked.id.key,
-            operator: ranked.operator,
-            by_trust: ranked.receipts,
-            last_seen_ms: ranked.last_ms,
+            key_fingerprint: row.key,
+            operator: row.last_operator,
+            name: row.newest_name,
+            organization: row.newest_organization,
+            versions: row.versions,
+            by_trust: ByTrust::of_sums(row.receipts, row.proven),
+            last_seen_ms: row.last_ms,
         }
     }
 }
 
 impl Usage {
-    /// Activity of one client, with at most `top_max` entries.
+    /// Activity under one client ID, with at most `top_max` entries.
     ///
     /// # Errors
     /// [`WarehouseError`].
@@ -103,7 +116,38 @@ impl Usage {
             client_id: Some(client_id),
             ..filter.clone()
         };
+        let keys = self.client_keys(scope, &filter).await?;
+        let Some(totals) = keys.first() else {
+            return Ok(ClientStats::default());
+        };
+        let all = UsageByPurpose::of_sums(totals.training, totals.inference, totals.research);
+        let proven = UsageByPurpose::of_sums(totals.proven_training, totals.proven_inference, totals.proven_research);
+        let stats = ClientStats {
+            unique_clients: totals.clients,
+            total_receipts: count(totals.total_receipts),
+            usage_by_purpose: all,
+            proven: PartTotals::proven(proven, totals.proven_clients),
+            unproven: PartTotals::unproven(all, proven, totals.unproven_clients),
+            first_seen_ms: Some(totals.first_seen_ms),
+            last_seen_ms: Some(totals.last_seen_ms),
+            ..ClientStats::default()
+        };
+        let top = self.most_used("client_top", scope, &filter, top_max).await?;
+        let unique_content = top.total;
+        let mut top_content = top.into_top_content();
+        top_content.truncate(usize::try_from(top_max).unwrap_or(usize::MAX));
+        Ok(ClientStats {
+            keys: keys.into_iter().map(ClientKeyUsage::from).collect(),
+            unique_content,
+            top_content,
+            ..stats
+        })
+    }
+
+    /// The keys of a client with the most receipts, at most [`KEYS_MAX`].
+    async fn client_keys(&self, scope: &QueryScope, filter: &Filter) -> Result<Vec<ClientKeyRow>, WarehouseError> {
         let columns = [
+            QueryColumn::Key,
             QueryColumn::Purpose,
             QueryColumn::Operator,
             QueryColumn::First,
@@ -112,43 +156,31 @@ impl Usage {
             QueryColumn::Organization,
             QueryColumn::ClientVersion,
         ];
-        let source = RowSource::new(scope, &filter, &[], &columns).by_key();
+        let source = RowSource::new(scope, filter, &[], &columns).by_key();
         let sql = format!(
-            "SELECT sum(piece.receipts) AS receipts, {PER_PURPOSE}, min(piece.first_ms) AS first_ms,
-                max(piece.last_ms) AS last_ms,
-                argMax(piece.client_name, (piece.operator != '', piece.last_ms, piece.client_name)) AS newest_name,
-                argMax(piece.organization, (piece.operator != '', piece.last_ms, piece.organization))
-                    AS newest_organization,
-                {} AS versions
-             FROM {}",
+            "SELECT client.key AS key, client.receipts AS receipts, client.proven AS proven, client.last_ms AS last_ms,
+                client.last_operator AS last_operator, client.newest_name AS newest_name,
+                client.newest_organization AS newest_organization, client.versions AS versions,
+                sum(client.receipts) OVER () AS total_receipts, count() OVER () AS clients,
+                countIf(client.proven > 0) OVER () AS proven_clients,
+                countIf(client.receipts > client.proven) OVER () AS unproven_clients,
+                sum(client.training) OVER () AS training, sum(client.inference) OVER () AS inference,
+                sum(client.research) OVER () AS research, sum(client.proven_training) OVER () AS proven_training,
+                sum(client.proven_inference) OVER () AS proven_inference,
+                sum(client.proven_research) OVER () AS proven_research, min(client.first_ms) OVER () AS first_seen_ms,
+                max(client.last_ms) OVER () AS last_seen_ms
+             FROM (SELECT CAST(piece.key_fingerprint AS FixedString(32)) AS key, sum(piece.receipts) AS receipts,
+                    {PROVEN}, {PER_PURPOSE}, min(piece.first_ms) AS first_ms, max(piece.last_ms) AS last_ms,
+                    {LAST_OPERATOR} AS last_operator,
+                    argMax(piece.client_name, (piece.last_ms, piece.client_name)) AS newest_name,
+                    argMax(piece.organization, (piece.last_ms, piece.organization)) AS newest_organization,
+                    {} AS versions
+                FROM {} GROUP BY piece.key_fingerprint) AS client
+             ORDER BY receipts DESC, key LIMIT {{keys_max:UInt32}}",
             least_texts("piece.client_version"),
             source.rows()
         );
-        let totals: ClientTotalsRow = self.warehouse.one("client", source.call(&sql)).await?;
-        if totals.receipts == 0 {
-            return Ok(ClientStats::default());
-        }
-        let keys = self.ranked("client_keys", By::Client, scope, &filter, KEYS_MAX).await?;
-        let top = self.most_used("client_top", scope, &filter, top_max).await?;
-        let unique_content = top.total;
-        let mut top_content = top.into_top_content();
-        top_content.truncate(usize::try_from(top_max).unwrap_or(usize::MAX));
-        let all = UsageByPurpose::of_sums(totals.training, totals.inference, totals.research);
-        let proven = UsageByPurpose::of_sums(totals.proven_training, totals.proven_inference, totals.proven_research);
-        let one_if = |receipts: u64| u64::from(receipts > 0);
-        Ok(ClientStats {
-            name: totals.newest_name,
-            organization: totals.newest_organization,
-            versions: totals.versions,
-            total_receipts: count(totals.receipts),
-            unique_content,
-            usage_by_purpose: all,
-            proven: PartTotals::proven(proven, one_if(proven.total())),
-            unproven: PartTotals::unproven(all, proven, one_if(all.total() - proven.total())),
-            keys: keys.items.into_iter().map(ClientKeyUsage::from).collect(),
-            top_content,
-            first_seen_ms: Some(totals.first_ms),
-            last_seen_ms: Some(totals.last_ms),
-        })
+        let call = source.call(&sql).with("keys_max", KEYS_MAX);
+        self.warehouse.rows("client", call).await
     }
 }

@@ -29,7 +29,8 @@ pub(super) enum QueryColumn {
     Organization,
     /// `client_version`.
     ClientVersion,
-    /// `operator`: the domain of the operator whose key it was, empty for unproven receipts.
+    /// `operator`: the domain of the operator whose key it was, empty for nobody's; and with it
+    /// `is_proven`.
     Operator,
     /// `key_fingerprint`.
     Key,

@@ -19,7 +19,7 @@ pub struct TopClient {
     pub client_id: Uuid,
     /// SHA-256 of the key's SPKI; zeros for erased clients.
     pub key_fingerprint: [u8; 32],
-    /// The operator of the key's newest receipt, a domain; empty if that is unproven.
+    /// The operator of the key's newest receipt, a domain; empty if it has none.
     pub operator: String,
     /// `client.name` of the key's newest receipt.
     pub name: String,
@@ -162,11 +162,11 @@ impl Usage {
         let sql = format!(
             "SELECT client.client_id AS client_id, client.key AS key, client.receipts AS receipts,
                 client.proven AS proven, client.last_ms AS last_ms, client.last_operator AS last_operator,
-                sum(client.receipts) OVER () AS total_receipts, uniqExact(client.client_id) OVER () AS total_clients,
+                sum(client.receipts) OVER () AS total_receipts, count() OVER () AS total_clients,
                 sum(client.training) OVER () AS training, sum(client.inference) OVER () AS inference,
                 sum(client.research) OVER () AS research,
-                uniqExactIf(client.client_id, client.proven > 0) OVER () AS proven_clients,
-                uniqExactIf(client.client_id, client.receipts > client.proven) OVER () AS unproven_clients,
+                countIf(client.proven > 0) OVER () AS proven_clients,
+                countIf(client.receipts > client.proven) OVER () AS unproven_clients,
                 sum(client.proven_training) OVER () AS proven_training,
                 sum(client.proven_inference) OVER () AS proven_inference,
                 sum(client.proven_research) OVER () AS proven_research, min(client.first_ms) OVER () AS first_seen_ms,

@@ -25,6 +25,15 @@ pub struct TopContent {
     pub by_trust: ByTrust,
 }
 
+/// Operator and its proven receipts.
+#[derive(Debug, Clone, PartialEq, Eq, Row, Deserialize)]
+pub struct OperatorUsage {
+    /// The operator's domain.
+    pub operator_domain: String,
+    /// Proven receipts.
+    pub receipt_count: u64,
+}
+
 /// The totals of a scope.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DashboardStats {
@@ -33,10 +42,12 @@ pub struct DashboardStats {
     /// Receipts that arrived before anybody had verified the publisher's domain, whether or not the
     /// filter counts them.
     pub receipts_before_verification: u64,
-    /// Distinct `client.id`s.
+    /// Distinct clients.
     pub unique_clients: u64,
     /// The most used entries, most first; entries with equal counts in order of their id.
     pub top_content: Vec<TopContent>,
+    /// The operators of the proven receipts, most first; equal ones by domain.
+    pub top_operators: Vec<OperatorUsage>,
     /// Receipts per purpose.
     pub usage_by_purpose: UsageByPurpose,
     /// Totals of the proven receipts.
@@ -60,7 +71,7 @@ struct TotalsRow {
 }
 
 impl Usage {
-    /// Totals, and at most `top_max` entries.
+    /// Totals, and at most `top_max` entries and operators.
     ///
     /// # Errors
     /// [`WarehouseError`].
@@ -80,10 +91,13 @@ impl Usage {
                 _ => self.most_used("dashboard_top", scope, filter, top_max).await,
             }
         });
+        let operators = Box::pin(self.top_operators(scope, filter, top_max));
         let before_verification = Box::pin(self.before_verification(scope, filter));
-        let (totals, top, before_verification) = tokio::try_join!(totals, top, before_verification)?;
+        let (totals, top, top_operators, before_verification) =
+            tokio::try_join!(totals, top, operators, before_verification)?;
         Ok(DashboardStats {
             top_content: top.into_top_content(),
+            top_operators,
             receipts_before_verification: before_verification,
             ..totals
         })
@@ -95,7 +109,12 @@ impl Usage {
             scope,
             filter,
             &[],
-            &[QueryColumn::Client, QueryColumn::Purpose, QueryColumn::Operator],
+            &[
+                QueryColumn::Client,
+                QueryColumn::Key,
+                QueryColumn::Purpose,
+                QueryColumn::Operator,
+            ],
         );
         let sql = format!(
             "SELECT sum(client.receipts) AS receipts, countIf(client.receipts > 0) AS clients,
@@ -106,8 +125,8 @@ impl Usage {
                     AS proven_clients,
                 countIf(client.receipts > client.proven_training + client.proven_inference + client.proven_research)
                     AS unproven_clients
-             FROM (SELECT piece.client_id AS client_id, sum(piece.receipts) AS receipts, {PER_PURPOSE}
-                FROM {} GROUP BY piece.client_id) AS client",
+             FROM (SELECT sum(piece.receipts) AS receipts, {PER_PURPOSE}
+                FROM {} GROUP BY piece.client_id, piece.key_fingerprint) AS client",
             source.rows()
         );
         let totals: TotalsRow = self.warehouse.one("dashboard", source.call(&sql)).await?;
@@ -118,10 +137,32 @@ impl Usage {
             receipts_before_verification: 0,
             unique_clients: totals.clients,
             top_content: Vec::new(),
+            top_operators: Vec::new(),
             usage_by_purpose: all,
             proven: PartTotals::proven(proven, totals.proven_clients),
             unproven: PartTotals::unproven(all, proven, totals.unproven_clients),
         })
+    }
+
+    /// The operators with the most proven receipts, at most `top_max`.
+    async fn top_operators(
+        &self,
+        scope: &QueryScope,
+        filter: &Filter,
+        top_max: u32,
+    ) -> Result<Vec<OperatorUsage>, WarehouseError> {
+        if top_max == 0 {
+            return Ok(Vec::new());
+        }
+        let source = RowSource::new(scope, filter, &[], &[QueryColumn::Operator]);
+        let sql = format!(
+            "SELECT toString(piece.operator) AS operator_domain, toUInt64(sum(piece.receipts)) AS receipt_count
+             FROM {} WHERE piece.is_proven GROUP BY operator_domain HAVING sum(piece.receipts) > 0
+             ORDER BY receipt_count DESC, operator_domain LIMIT {{top_max:UInt32}}",
+            source.rows()
+        );
+        let call = source.call(&sql).with("top_max", top_max);
+        self.warehouse.rows("dashboard_operators", call).await
     }
 
     /// Receipts of the selection that arrived before the publisher was verified.

@@ -53,7 +53,7 @@ pub(super) struct Ranked {
     pub(super) receipts: ByTrust,
     /// The last receipt's timestamp.
     pub(super) last_ms: i64,
-    /// The operator of a client's last receipt; empty if that is unproven.
+    /// The operator of a client's last receipt; empty if it has none.
     pub(super) operator: String,
 }
 

@@ -38,12 +38,12 @@ pub(super) fn count(receipts: i64) -> u64 {
 pub(super) const PER_PURPOSE: &str = "sumIf(piece.receipts, piece.purpose = 'training') AS training,
     sumIf(piece.receipts, piece.purpose = 'inference') AS inference,
     sumIf(piece.receipts, piece.purpose = 'research') AS research,
-    sumIf(piece.receipts, piece.purpose = 'training' AND piece.operator != '') AS proven_training,
-    sumIf(piece.receipts, piece.purpose = 'inference' AND piece.operator != '') AS proven_inference,
-    sumIf(piece.receipts, piece.purpose = 'research' AND piece.operator != '') AS proven_research";
+    sumIf(piece.receipts, piece.purpose = 'training' AND piece.is_proven) AS proven_training,
+    sumIf(piece.receipts, piece.purpose = 'inference' AND piece.is_proven) AS proven_inference,
+    sumIf(piece.receipts, piece.purpose = 'research' AND piece.is_proven) AS proven_research";
 
 /// Proven receipts, over rows called `piece`.
-pub(super) const PROVEN: &str = "sumIf(piece.receipts, piece.operator != '') AS proven";
+pub(super) const PROVEN: &str = "sumIf(piece.receipts, piece.is_proven) AS proven";
 
 /// Rows of a query with some columns.
 #[derive(Debug, Clone)]
@@ -137,7 +137,8 @@ impl<'a> RowSource<'a> {
         let columns = self
             .columns
             .iter()
-            .map(|column| column.of_usage(*grain, self.is_by_key));
+            .map(|column| column.of_usage(*grain, self.is_by_key))
+            .chain(self.is_proven(STAMP_OF_USAGE));
         let receipts = if self.is_by_key {
             "sum(stored.receipts) AS receipts"
         } else {
@@ -174,8 +175,9 @@ impl<'a> RowSource<'a> {
 
     /// Rows of the range's receipts that are outside of the levels.
     fn of_receipts(&self, outer: Option<&Units>) -> String {
-        let columns = self.columns.iter().map(|column| column.of_receipts());
-        let columns: Vec<&str> = columns.chain(["toInt64(1) AS receipts"]).collect();
+        let columns = self.columns.iter().map(|column| column.of_receipts().to_owned());
+        let columns = columns.chain(self.is_proven(STAMP_OF_RECEIPTS));
+        let columns: Vec<String> = columns.chain(["toInt64(1) AS receipts".to_owned()]).collect();
         let mut conditions = vec![
             self.scope.condition().to_owned(),
             self.of_time(">=", "from_ms", "Int64", ""),
@@ -190,6 +192,12 @@ impl<'a> RowSource<'a> {
             columns.join(", "),
             conditions.join(" AND ")
         )
+    }
+
+    /// The column `is_proven`, which comes with the operator.
+    fn is_proven(&self, stamp: StampColumns) -> Option<String> {
+        let has_operator = self.columns.contains(&QueryColumn::Operator);
+        has_operator.then(|| format!("{} AS is_proven", self.filter.proven(stamp.operator)))
     }
 
     /// A comparison of receipts' timestamps with a parameter.

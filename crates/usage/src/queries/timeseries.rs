@@ -27,7 +27,7 @@ pub enum GroupBy {
     None,
     /// `usage.purpose`.
     Purpose,
-    /// `client.id`.
+    /// Clients: `client.id` and key.
     Client,
     /// `content.entryId`.
     Entry,
@@ -40,13 +40,23 @@ pub enum GroupBy {
 pub struct TimeseriesPoint {
     /// The bucket's boundary, milliseconds since the Unix epoch.
     pub bucket_start_ms: i64,
-    /// The purpose or model, or the client's or entry's id in its text form.
-    pub group: Option<String>,
+    /// The group, if there is a grouping.
+    pub group: Option<SeriesGroup>,
     /// The value.
     pub value: u64,
     /// The value over the proven receipts, and over the unproven ones. Clients and entries can be
     /// in both.
     pub by_trust: ByTrust,
+}
+
+/// Group of a series.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SeriesGroup {
+    /// The purpose or model, or the client's or entry's ID in its text form.
+    pub id: String,
+    /// A client's key: SHA-256 of its SPKI in hexadecimal, zeros for erased clients. Empty for
+    /// other groups.
+    pub key_fingerprint: String,
 }
 
 /// Number of purposes: `training`, `inference`, `research`.
@@ -56,27 +66,49 @@ const PURPOSES: u32 = 3;
 const BOUNDARIES_MAX: usize = 44_640;
 
 impl Metric {
-    /// The column whose distinct values are counted; `None` for receipts.
-    fn column(self) -> Option<(QueryColumn, &'static str)> {
+    /// The columns whose distinct values are counted, and their names; `None` for receipts.
+    fn columns(self) -> Option<(&'static [QueryColumn], &'static str)> {
         match self {
             Self::Receipts => None,
-            Self::Clients => Some((QueryColumn::Client, "client_id")),
-            Self::Content => Some((QueryColumn::Entry, "entry_id")),
+            Self::Clients => Some((CLIENT, "piece.client_id, piece.key_fingerprint")),
+            Self::Content => Some((&[QueryColumn::Entry], "piece.entry_id")),
         }
     }
 }
 
 impl GroupBy {
-    fn column(self) -> Option<(QueryColumn, &'static str)> {
+    /// The columns of a group, and an expression over them.
+    fn columns(self) -> Option<(&'static [QueryColumn], &'static str)> {
         match self {
             Self::None => None,
-            Self::Purpose => Some((QueryColumn::Purpose, "purpose")),
-            Self::Client => Some((QueryColumn::Client, "client_id")),
-            Self::Entry => Some((QueryColumn::Entry, "entry_id")),
-            Self::Model => Some((QueryColumn::Model, "model_id")),
+            Self::Purpose => Some((&[QueryColumn::Purpose], "piece.purpose")),
+            Self::Client => Some((CLIENT, CLIENT_TEXT)),
+            Self::Entry => Some((&[QueryColumn::Entry], "piece.entry_id")),
+            Self::Model => Some((&[QueryColumn::Model], "piece.model_id")),
         }
     }
+
+    /// The group of a row's text.
+    fn group(self, mut text: String) -> Option<SeriesGroup> {
+        let key_fingerprint = match self {
+            Self::None => return None,
+            Self::Client => text.split_off(UUID_CHARS.min(text.len())),
+            Self::Purpose | Self::Entry | Self::Model => String::new(),
+        };
+        Some(SeriesGroup {
+            id: text,
+            key_fingerprint,
+        })
+    }
 }
+
+/// The columns of a client.
+const CLIENT: &[QueryColumn] = &[QueryColumn::Client, QueryColumn::Key];
+/// A client as a text: the ID, then the key.
+const CLIENT_TEXT: &str =
+    "concat(toString(piece.client_id), lower(hex(CAST(piece.key_fingerprint AS FixedString(32)))))";
+/// Length of a UUID's text.
+const UUID_CHARS: usize = 36;
 
 #[derive(Row, Deserialize)]
 struct PointRow {
@@ -128,7 +160,7 @@ impl Usage {
         let rows: Vec<PointRow> = self.warehouse.rows("timeseries", call).await?;
         let point = |row: PointRow| TimeseriesPoint {
             bucket_start_ms: row.bucket,
-            group: (group_by != GroupBy::None).then_some(row.part),
+            group: group_by.group(row.part),
             value: count(row.value),
             by_trust: ByTrust {
                 proven: count(row.proven),
@@ -148,26 +180,21 @@ fn series(
     group_by: GroupBy,
     groups_max: u32,
 ) -> SqlStatement {
-    let (group, counted) = (group_by.column(), metric.column());
-    let columns = [
-        Some(QueryColumn::Bucket),
-        Some(QueryColumn::Operator),
-        group.map(|group| group.0),
-        counted.map(|counted| counted.0),
-    ];
-    let columns: Vec<QueryColumn> = columns.into_iter().flatten().collect();
+    let (group, counted) = (group_by.columns(), metric.columns());
+    let mut columns = vec![QueryColumn::Bucket, QueryColumn::Operator];
+    columns.extend([group, counted].into_iter().flatten().flat_map(|(columns, _)| columns));
     let source = RowSource::new(scope, filter, boundaries_ms, &columns);
-    let part = group.map_or("''".to_owned(), |(_, group)| format!("toString(piece.{group})"));
+    let part = group.map_or("''".to_owned(), |(_, group)| format!("toString({group})"));
     let has_all_groups = group_by == GroupBy::Purpose && groups_max >= PURPOSES;
-    let largest = group.filter(|_| !has_all_groups).map(|(column, group)| {
+    let largest = group.filter(|_| !has_all_groups).map(|(columns, group)| {
         // Without buckets, whole days may be enough.
-        let source = RowSource::new(scope, filter, &[], &[column]).nested();
+        let source = RowSource::new(scope, filter, &[], columns).nested();
         // An array, because ClickHouse loses the set of `IN` where it pushes the condition down to
         // the shards.
         let condition = format!(
-            " WHERE has((SELECT groupArray(wanted) FROM (SELECT piece.{group} AS wanted FROM {}
+            " WHERE has((SELECT groupArray(wanted) FROM (SELECT {group} AS wanted FROM {}
                 GROUP BY wanted HAVING sum(piece.receipts) > 0
-                ORDER BY sum(piece.receipts) DESC, toString(wanted) LIMIT {{groups_max:UInt32}})), piece.{group})",
+                ORDER BY sum(piece.receipts) DESC, toString(wanted) LIMIT {{groups_max:UInt32}})), {group})",
             source.rows()
         );
         (condition, source)
@@ -186,9 +213,8 @@ fn series(
             "SELECT point.bucket AS bucket, point.part AS part, toInt64(count()) AS value,
                 toInt64(countIf(point.proven > 0)) AS proven,
                 toInt64(countIf(point.receipts > point.proven)) AS unproven
-             FROM (SELECT piece.bucket AS bucket, {part} AS part, piece.{counted} AS counted,
-                    sum(piece.receipts) AS receipts, {PROVEN}
-                FROM {rows}{condition} GROUP BY bucket, part, counted HAVING sum(piece.receipts) > 0) AS point
+             FROM (SELECT piece.bucket AS bucket, {part} AS part, sum(piece.receipts) AS receipts, {PROVEN}
+                FROM {rows}{condition} GROUP BY bucket, part, {counted} HAVING sum(piece.receipts) > 0) AS point
              GROUP BY bucket, part ORDER BY bucket, part"
         ),
     };

@@ -39,7 +39,7 @@ pub struct ClientUsage {
     pub client_id: Uuid,
     /// SHA-256 of the key's SPKI; zeros for erased clients.
     pub key_fingerprint: [u8; 32],
-    /// The operator of the key's newest receipt, a domain; empty if that is unproven.
+    /// The operator of the key's newest receipt, a domain; empty if it has none.
     pub operator: String,
     /// `client.name` of the key's newest receipt.
     pub name: String,
@@ -103,12 +103,13 @@ impl Usage {
         if entries.is_empty() {
             return Ok(HashMap::new());
         }
-        let columns = [QueryColumn::Entry, QueryColumn::Client];
+        let columns = [QueryColumn::Entry, QueryColumn::Client, QueryColumn::Key];
         let source = RowSource::new(scope, filter, &[], &columns).only("entry_id", entries.iter().copied());
         let sql = format!(
             "SELECT client.entry_id AS entry_id, count() AS clients
-             FROM (SELECT piece.entry_id AS entry_id, piece.client_id AS client_id
-                FROM {} GROUP BY piece.entry_id, piece.client_id HAVING sum(piece.receipts) > 0) AS client
+             FROM (SELECT piece.entry_id AS entry_id
+                FROM {} GROUP BY piece.entry_id, piece.client_id, piece.key_fingerprint
+                HAVING sum(piece.receipts) > 0) AS client
              GROUP BY client.entry_id",
             source.rows()
         );

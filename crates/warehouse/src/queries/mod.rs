@@ -65,8 +65,10 @@ pub struct Filter {
     pub model_id: Option<String>,
     /// Only receipts that are proven, or only those that aren't.
     pub trust: Option<Trust>,
-    /// Only receipts that were proven by this operator, a domain.
+    /// Only receipts whose key was this operator's, a domain.
     pub operator: Option<String>,
+    /// Operators whose receipts are proven; all operators' are if this is empty.
+    pub trusted: Vec<String>,
     /// Only receipts signed with this key, SHA-256 of its SPKI.
     pub key_fingerprint: Option<[u8; 32]>,
     /// Receipts that arrived before anybody had verified the publisher's domain.
@@ -85,12 +87,12 @@ pub enum BeforeVerification {
     Only,
 }
 
-/// Whether the key of a receipt was an operator's when the receipt arrived.
+/// Whether the key of a receipt was a trusted operator's when the receipt arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Trust {
-    /// The key was an operator's.
+    /// The key was a trusted operator's.
     Proven,
-    /// The key wasn't an operator's.
+    /// The key was another operator's, or nobody's.
     Unproven,
 }
 
@@ -104,10 +106,11 @@ impl Trust {
         }
     }
 
-    /// Trust in a receipt with this operator; the empty text is none.
+    /// Trust in a receipt with this operator, the empty text for none, where only these are
+    /// trusted; all are if there are none.
     #[must_use]
-    pub fn of(operator: &str) -> Self {
-        if operator.is_empty() {
+    pub fn of(operator: &str, trusted: &[String]) -> Self {
+        if operator.is_empty() || !(trusted.is_empty() || trusted.iter().any(|one| one == operator)) {
             Self::Unproven
         } else {
             Self::Proven
@@ -185,8 +188,8 @@ impl Filter {
         let columns = wanted.into_iter().filter(|(is_wanted, _)| *is_wanted);
         let columns = columns.map(|(_, condition)| format!("{prefix}{condition}"));
         let trust = self.trust.map(|trust| match trust {
-            Trust::Proven => format!("{operator} != ''"),
-            Trust::Unproven => format!("{operator} = ''"),
+            Trust::Proven => self.proven(operator),
+            Trust::Unproven => format!("NOT ({})", self.proven(operator)),
         });
         let operator = self
             .operator
@@ -198,6 +201,16 @@ impl Filter {
             BeforeVerification::Only => Some(format!("NOT {verified}")),
         };
         columns.chain(trust).chain(operator).chain(verified).collect()
+    }
+
+    /// Expression over an operator: whether its receipts are proven. [`bind`](Self::bind) fills it.
+    #[must_use]
+    pub fn proven(&self, operator: &str) -> String {
+        if self.trusted.is_empty() {
+            format!("{operator} != ''")
+        } else {
+            format!("has({{trusted:Array(String)}}, toString({operator}))")
+        }
     }
 
     /// The call with the parameters of [`conditions`](Self::conditions) bound.
@@ -221,6 +234,9 @@ impl Filter {
         }
         if let Some(key) = &self.key_fingerprint {
             call = sender::bind_key(call, key);
+        }
+        if !self.trusted.is_empty() {
+            call = call.with("trusted", self.trusted.clone());
         }
         call
     }

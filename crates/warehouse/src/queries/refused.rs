@@ -13,12 +13,7 @@ use crate::{SqlStatement, Warehouse, WarehouseError};
 pub const REFUSED_BY_WAREHOUSE: &str = "refused_by_warehouse";
 
 /// The reasons of rejected rows whose receipts a policy of the deployment refused.
-pub const REFUSED_BY_POLICY: [&str; 4] = [
-    "client_key_unknown",
-    "client_key_revoked",
-    "entry_unknown",
-    "client_id_reserved",
-];
+pub const REFUSED_BY_POLICY: [&str; 3] = ["client_key_unknown", "client_key_revoked", "entry_unknown"];
 
 /// Positions of one question.
 const POSITIONS_MAX: usize = 1_000;

@@ -212,6 +212,8 @@ pub(super) fn rows() -> Vec<Row> {
             .about(Noun::Domain)
             .unverified(NOT_VERIFIED)
             .foreign(NOT_VERIFIED),
+        key("GET", "/api/v1/operators/trusted", 200),
+        key("PUT", "/api/v1/operators/trusted", 200).json(r#"{"operators": ["lab.example"]}"#),
         key("GET", "/api/v1/operators/{id}", 200).about(Noun::Operator),
         key("POST", "/api/v1/operators/{id}/keys", 200)
             .signed()

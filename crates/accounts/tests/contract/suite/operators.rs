@@ -1,7 +1,5 @@
 //! Operators, their keys in periods, the client IDs that they claim, and their key directories.
 
-use std::collections::HashSet;
-
 use accounts::{
     Accounts, COLLECTIONS, DirectoryState, Fingerprint, KeySource, NewOperatorKey, OPERATOR_CLIENTS_MAX,
     OPERATOR_KEYS_MAX, Operator, OperatorError,
@@ -200,8 +198,9 @@ async fn trust_ends_with_the_proof_of_the_domain(place: Place) {
         assert!(accounts.claim_client(operator, ACTOR, client).await.unwrap());
     }
     let ids = [Uuid::from_u128(1), Uuid::from_u128(2)];
-    let claimed = async || accounts.claimed_clients(&ids).await.unwrap();
-    assert_eq!(claimed().await, HashSet::from(ids));
+    let claimed = async || claimants(&accounts, &ids).await;
+    let (of_revoked, of_expiring) = ((ids[0], "revoked.example"), (ids[1], "expiring.example"));
+    assert_eq!(claimed().await, pairs(&[of_revoked, of_expiring]));
     let version = accounts.registry_versions().await.unwrap().operators;
     place.pass_ms(HOUR_MS);
     let domain = &domains("revoked.example")[0];
@@ -214,13 +213,26 @@ async fn trust_ends_with_the_proof_of_the_domain(place: Place) {
     );
     assert!(owner(&accounts, 1, START_MS + HOUR_MS - 1).await.is_some());
     assert_eq!(owner(&accounts, 1, START_MS + HOUR_MS).await, None);
-    assert_eq!(claimed().await, HashSet::from([ids[1]]));
+    assert_eq!(claimed().await, pairs(&[of_expiring]));
 
     let end_ms = START_MS + YEAR_MS;
     assert!(owner(&accounts, 2, end_ms - 1).await.is_some());
     assert_eq!(owner(&accounts, 2, end_ms).await, None, "a verification ends by itself");
     place.pass_ms(YEAR_MS);
     assert!(claimed().await.is_empty());
+}
+
+/// The claims on these client IDs: ID and domain, in order.
+async fn claimants(accounts: &Accounts, ids: &[Uuid]) -> Vec<(Uuid, String)> {
+    let claims = accounts.client_claims(ids).await.unwrap();
+    let claims = ids.iter().zip(&claims);
+    claims
+        .flat_map(|(id, claims)| claims.iter().map(|claim| (*id, claim.domain.to_string())))
+        .collect()
+}
+
+fn pairs(claims: &[(Uuid, &str)]) -> Vec<(Uuid, String)> {
+    claims.iter().map(|(id, domain)| (*id, (*domain).to_owned())).collect()
 }
 
 async fn client_ids_are_claimed_and_released(place: Place) {
@@ -230,22 +242,23 @@ async fn client_ids_are_claimed_and_released(place: Place) {
         operator(&accounts, "other.example").await,
     );
     let ids: Vec<Uuid> = (0..300).map(Uuid::from_u128).collect();
-    let claimed = async || accounts.claimed_clients(&ids).await.unwrap();
+    let claimed = async || claimants(&accounts, &ids).await;
     assert!(accounts.claim_client(&lab, ACTOR, ids[7]).await.unwrap());
     assert!(!accounts.claim_client(&lab, ACTOR, ids[7]).await.unwrap());
     assert!(accounts.claim_client(&other, ACTOR, ids[7]).await.unwrap());
     assert!(accounts.claim_client(&lab, ACTOR, ids[299]).await.unwrap());
     assert_eq!(accounts.operator_clients(&lab).await.unwrap(), [ids[7], ids[299]]);
-    assert_eq!(claimed().await, HashSet::from([ids[7], ids[299]]));
+    let (of_lab, of_other, last) = (
+        (ids[7], "lab.example"),
+        (ids[7], "other.example"),
+        (ids[299], "lab.example"),
+    );
+    assert_eq!(claimed().await, pairs(&[of_lab, of_other, last]));
     assert!(accounts.release_client(&lab, ACTOR, ids[7]).await.unwrap());
     assert!(!accounts.release_client(&lab, ACTOR, ids[7]).await.unwrap());
-    assert_eq!(
-        claimed().await,
-        HashSet::from([ids[7], ids[299]]),
-        "the other's claim stays"
-    );
+    assert_eq!(claimed().await, pairs(&[of_other, last]), "the other's claim stays");
     assert!(accounts.release_client(&other, ACTOR, ids[7]).await.unwrap());
-    assert_eq!(claimed().await, HashSet::from([ids[299]]));
+    assert_eq!(claimed().await, pairs(&[last]));
 }
 
 async fn keys_and_claims_are_bounded(place: Place) {
@@ -290,9 +303,16 @@ async fn a_due_directory_is_taken_once(place: Place) {
         operator(&accounts, "other.example").await,
     );
     assert_eq!(lab.directory.fetched_at_ms, 0, "never fetched");
-    let due = async |max| {
-        let due = accounts.take_due_directories(max).await.unwrap();
-        let domains: Vec<String> = due.iter().map(|one| one.operator.domain.clone()).collect();
+    let take = async |max: usize| {
+        let mut taken = Vec::new();
+        for operator in accounts.due_directories().await.unwrap().into_iter().take(max) {
+            taken.extend(accounts.take_directory(operator).await.unwrap());
+        }
+        taken
+    };
+    let due = async |max: usize| {
+        let taken = take(max).await;
+        let domains: Vec<String> = taken.iter().map(|one| one.operator.domain.clone()).collect();
         domains
     };
     assert_eq!(due(1).await, ["lab.example"]);
@@ -305,7 +325,7 @@ async fn a_due_directory_is_taken_once(place: Place) {
     );
     // Who took them is gone: after a minute they are due again.
     place.pass_ms(60_000);
-    let taken = accounts.take_due_directories(9).await.unwrap();
+    let taken = take(9).await;
     assert_eq!((taken.len(), taken[0].etag.as_str()), (2, ""));
 
     let state = DirectoryState {
@@ -328,7 +348,7 @@ async fn a_due_directory_is_taken_once(place: Place) {
     let domain = &domains("other.example")[0];
     let given_back = accounts.revoke_verification(&other.account_id, ACTOR, domain);
     assert!(given_back.await.unwrap());
-    let taken = accounts.take_due_directories(9).await.unwrap();
+    let taken = take(9).await;
     assert_eq!(taken.len(), 1, "without a proven domain nothing is fetched");
     assert_eq!(taken[0].etag, "\"1\"", "a failure leaves the stored ETag");
     assert_eq!(taken[0].operator.directory.failures, 3);

@@ -202,7 +202,7 @@ fn lists_of_texts_are_the_first_hundred() {
             assert_eq!(found.urls, urls);
             let found = usage.client(&news(), &filter, Uuid::from_u128(9), 1).await.unwrap();
             let versions: Vec<String> = (0..100).map(|number| receipt(149 - number).client_version).collect();
-            assert_eq!(found.versions, versions);
+            assert_eq!(found.keys[0].versions, versions);
             assert_eq!(found.top_content[0].url, receipt(0).url);
         }
     });
