@@ -6,7 +6,7 @@ use uuid::Uuid;
 use crate::fault::{Fault, FormatError};
 use crate::judge::{Arrival, BAD_SIGNATURES_MAX, BodyKind, Judge, JudgingState, STEP};
 use crate::mistakes;
-use crate::reason::{advised, reason_of};
+use crate::reason::{advised, describe, reason_of};
 use crate::scratch::{self, Scratch};
 use crate::verdict::RejectReason;
 
@@ -136,9 +136,13 @@ impl Judge {
             }
         };
         match arrival.kind {
-            BodyKind::Receipt => {
-                self.explain_receipt(text, arrival.received_at_ms, Some(arrival.request_signature), true)
-            }
+            BodyKind::Receipt => self.explain_receipt(
+                text,
+                arrival.received_at_ms,
+                Some(arrival.request_signature),
+                true,
+                true,
+            ),
             BodyKind::Batch => self.explain_batch(text, arrival.received_at_ms),
         }
     }

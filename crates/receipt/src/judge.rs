@@ -15,7 +15,7 @@ use crate::canonical::{SIGNATURE_MEMBERS, write_object, write_value};
 use crate::fault::{FaultCode, FormatError};
 use crate::key::sha256;
 use crate::outer_signature::{BadOuterSignature, check_request};
-use crate::reason::{advised, reason_of, summary};
+use crate::reason::{advised, describe, reason_of, summary};
 use crate::receipt::{self, Receipt, Unreadable};
 use crate::scan::{Scanner, utf8};
 use crate::scratch::{self, Scratch};
