@@ -17,7 +17,7 @@ use crate::failure::{CommandFailure, CommandOutcome};
 use crate::input::Input;
 use crate::key_file;
 use crate::terminal::RawOutput;
-use unsigned::{ClientMembers, ContentMembers, UnsignedReceipt, UsageMembers, host_of};
+use unsigned::{ClientMembers, ContentMembers, UnsignedReceipt, UsageMembers, canonical};
 
 const AFTER_HELP: &str = "\
 The content is what your client used, as it was received and after any Content-Encoding is removed: its SHA-256 is \
@@ -153,7 +153,7 @@ impl NewCommand {
     fn receipt(self, content_hash: String, key: Option<&SigningKey>) -> Result<UnsignedReceipt, CommandFailure> {
         let publisher = match self.publisher {
             Some(publisher) => publisher,
-            None => host_of(&self.url)?,
+            None => canonical(&self.url)?.host().to_owned(),
         };
         let timestamp_ms = self.timestamp.map_or_else(now_ms, jiff::Timestamp::as_millisecond);
         Ok(UnsignedReceipt {
@@ -162,7 +162,7 @@ impl NewCommand {
             content: ContentMembers {
                 entry_id: match self.entry_id {
                     Some(entry_id) => entry_id,
-                    None => unsigned::entry_id(&self.url)?,
+                    None => canonical(&self.url)?.entry_id(),
                 },
                 url: self.url,
                 content_hash,

@@ -1,9 +1,8 @@
 //! A receipt without a signature, its members in the order of docs/receipt-format.md.
 
-use receipt::{Algorithm, Fault, Limits, SigningKey, check_receipt, sign_receipt};
+use receipt::{Algorithm, CanonicalUrl, Fault, Limits, SigningKey, check_receipt, sign_receipt};
 use serde::Serialize;
 use service::instant::now_ms;
-use url::Url;
 use uuid::Uuid;
 
 use crate::failure::CommandFailure;
@@ -148,36 +147,14 @@ fn explain(fault: &Fault) -> String {
     }
 }
 
-/// The host of a URL, which is the publisher unless another domain is given.
-///
-/// # Errors
-/// The text isn't a URL with a host in ASCII.
-pub(crate) fn host_of(url: &str) -> Result<String, CommandFailure> {
-    let parsed = Url::parse(url).map_err(|error| {
-        CommandFailure::Input(format!(
-            "{url} isn't a URL: {error}; write it as https://news.example/lead"
-        ))
-    })?;
-    let host = parsed
-        .host_str()
-        .filter(|_| matches!(parsed.scheme(), "http" | "https"))
-        .ok_or_else(|| CommandFailure::Input(format!("{url} isn't an http or https URL with a host")))?;
-    // The parser writes such a host in ASCII, and the receipt compares it with the URL as given.
-    if !url.to_ascii_lowercase().contains(host) {
-        return Err(CommandFailure::Input(format!(
-            "{url}: write the host in ASCII, as {host}"
-        )));
-    }
-    Ok(host.to_owned())
-}
-
-/// The ID of content that the publisher doesn't list: the UUIDv5 of the URL's canonical form (RFC
-/// 9562, section 5.5).
+/// The canonical form of a URL: its host is the publisher unless another domain is given, and its
+/// UUIDv5 (RFC 9562, section 5.5) the entry unless the publisher lists it.
 ///
 /// # Errors
 /// The URL has no canonical form.
-pub(crate) fn entry_id(url: &str) -> Result<Uuid, CommandFailure> {
-    receipt::entry_id_of(url).map_err(|error| CommandFailure::Input(format!("{url}: {error}")))
+pub(crate) fn canonical(url: &str) -> Result<CanonicalUrl, CommandFailure> {
+    let advice = "write it as https://news.example/lead";
+    receipt::canonical_url(url).map_err(|error| CommandFailure::Input(format!("{url}: {error}; {advice}")))
 }
 
 /// An ID for a client that has none yet, the same for each of its receipts.
@@ -193,30 +170,27 @@ mod tests {
     #[test]
     fn an_entry_id_is_the_documented_one() {
         // docs/receipt-format.md and examples/ have this URL and ID.
-        let id = "69f09ffd-d89e-5092-b485-1da5d197cce5";
-        assert_eq!(entry_id("https://news.example/2026/11/lead").unwrap().to_string(), id);
-        assert_eq!(
-            entry_id("https://news.example/2026/11/lead#top").unwrap().to_string(),
-            id
-        );
-        assert_ne!(
-            entry_id("https://news.example/2026/11/lead?page=2")
-                .unwrap()
-                .to_string(),
-            id
-        );
+        let id = |url: &str| canonical(url).unwrap().entry_id().to_string();
+        let documented = "69f09ffd-d89e-5092-b485-1da5d197cce5";
+        assert_eq!(id("https://news.example/2026/11/lead"), documented);
+        assert_eq!(id("https://news.example/2026/11/lead#top"), documented);
+        assert_ne!(id("https://news.example/2026/11/lead?page=2"), documented);
     }
 
     #[test]
-    fn the_host_of_a_url_is_in_lower_case_and_ascii() {
-        assert_eq!(host_of("https://News.Example:8443/a#b").unwrap(), "news.example");
-        for (bad, wanted) in [
-            ("news.example/lead", "isn't a URL"),
-            ("ftp://news.example", "isn't an http"),
-            ("https://bücher.example/ä", "xn--bcher-kva.example"),
+    fn the_publisher_of_a_url_is_its_canonical_host() {
+        for (url, host) in [
+            ("https://News.Example:8443/a#b", "news.example"),
+            ("https://bücher.example./ä", "xn--bcher-kva.example"),
         ] {
-            let error = host_of(bad).unwrap_err().to_string();
-            assert!(error.contains(wanted), "{error}");
+            assert_eq!(canonical(url).unwrap().host(), host);
+        }
+        for bad in ["news.example/lead", "ftp://news.example", "https://localhost/"] {
+            let error = canonical(bad).unwrap_err().to_string();
+            assert!(
+                error.contains(bad) && error.contains("https://news.example/lead"),
+                "{error}"
+            );
         }
     }
 }

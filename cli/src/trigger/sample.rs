@@ -196,7 +196,7 @@ impl SampleSender<'_> {
             receipt_id: Uuid::now_v7(),
             timestamp: rfc3339_ms(now_ms()),
             content: ContentMembers {
-                entry_id: unsigned::entry_id(&url)?,
+                entry_id: unsigned::canonical(&url)?.entry_id(),
                 content_hash: format!("sha256:{}", hex::encode(Sha256::digest(&url))),
                 url,
                 publisher: self.publisher.to_owned(),

@@ -145,8 +145,8 @@ fn a_receipt_that_would_be_refused_names_the_options_to_change() {
         (vec![url, "/does/not/exist"], "", "can't be opened"),
         (vec![url, "--content-hash", "abc"], "", "--content-hash: must be"),
         (vec![url, "-", "--publisher", "other.example"], "x", "URL: "),
-        (vec!["news.example/lead", "-"], "x", "isn't a URL"),
-        (vec!["https://bücher.example/", "-"], "x", "xn--bcher-kva.example"),
+        (vec!["news.example/lead", "-"], "x", "must be an http or https URL"),
+        (vec!["https://127.0.0.1/", "-"], "x", "must be a domain name"),
         (vec![url, "-", "--model", &long], "x", "--model: "),
         (
             vec![url, "-", "--timestamp", "2020-01-01T00:00:00Z"],
@@ -163,6 +163,8 @@ fn a_receipt_that_would_be_refused_names_the_options_to_change() {
             ran.stderr
         );
     }
+    let international = new(&["https://bücher.example./", "-"], b"x").expect(0).json();
+    assert_eq!(international["content"]["publisher"], "xn--bcher-kva.example");
     let both = new(
         &[url, "-", "--model", &long, "--timestamp", "2020-01-01T00:00:00Z"],
         b"x",
