@@ -165,10 +165,10 @@ impl DeliveryQueue {
                 self.abandon(open);
                 return Err(PutError::Spool(error));
             }
-            if let Some(journal) = &open.journal {
-                if !self.dirty.iter().any(|dirty| Arc::ptr_eq(dirty, journal)) {
-                    self.dirty.push(Arc::clone(journal));
-                }
+            if let Some(journal) = &open.journal
+                && !self.dirty.iter().any(|dirty| Arc::ptr_eq(dirty, journal))
+            {
+                self.dirty.push(Arc::clone(journal));
             }
             let bytes_before = open.bytes;
             open.extend(now.iter().map(|receipt| receipt.json.clone()));
