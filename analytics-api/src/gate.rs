@@ -35,7 +35,8 @@ impl Gate {
         }
     }
 
-    /// Runs the `work` of an account in its turn: `path` has the account, and may have a part of it.
+    /// Runs the `work` of an account in its turn: `path` has the account, and may have a part of
+    /// it.
     ///
     /// # Errors
     /// 503 with Retry-After: `overloaded` at once if the queue, or the account's part of it, is
@@ -124,8 +125,9 @@ mod tests {
     #[tokio::test]
     async fn two_accounts_that_ask_much_leave_places_to_a_third() {
         let gate = Gate::new(2, 10, Duration::from_secs(3_600));
+        let paths = [["acc_a"], ["acc_b"]];
         let mut busy: Vec<_> = (0..24)
-            .map(|nth| Box::pin(gate.run(&[["acc_a", "acc_b"][nth % 2]], pending::<Result<(), Failure>>())))
+            .map(|nth| Box::pin(gate.run(&paths[nth % 2], pending::<Result<(), Failure>>())))
             .collect();
         let refused = busy.iter_mut().filter_map(|one| one.now_or_never());
         assert_eq!(refused.filter(Result::is_err).count(), 24 - 8);

@@ -32,7 +32,7 @@ use service::rate_limit::{Decision, InProcessLimiter, Quota};
 use sha2::{Digest, Sha256};
 use web::Failure;
 use web::access::{COST, Gatekeeper};
-use web::allowance::address_key;
+use web::client_address::address_key;
 
 use crate::access::Access;
 use crate::config::AnalyticsConfig;
@@ -220,7 +220,7 @@ impl SenderGate {
         let authority = request.uri().authority().map(Authority::as_str).or(host);
         let authority = authority.ok_or_else(|| Failure::new(Kind::BadRequest, "send one Host"))?;
         let authority = authority.to_ascii_lowercase();
-        // Else a signature for another service, whose name is sent as the Host, would be valid here.
+        // Else a signature for another service would be valid here, with that service's Host.
         if authority != self.local.to_string() && !is_loopback(&authority) {
             let local = self.local;
             return Err(invalid(format!(

@@ -50,8 +50,8 @@ pub(crate) struct ReceiptStatus {
     #[schema(nullable = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     detail: Option<String>,
-    /// Valid occurrences in the log: the first of each payload and its duplicates. For a sender only
-    /// those that a signature of the request or batch binds to its key.
+    /// Valid occurrences in the log: the first of each payload and its duplicates. For a sender
+    /// only those that a signature of the request or batch binds to its key.
     occurrences: u64,
     duplicates: u64,
     /// Whether two different payloads carry this id.

@@ -193,7 +193,8 @@ fn receipts_are_verified_again_from_the_answer_alone() {
         post(&gateway, WEBHOOK, None, &copy);
     }
     // Evidence is stored in the log's order: that of the copies before this one's.
-    let (key, public) = key(dir.path(), "Ed25519");
+    let apart = tempfile::tempdir().unwrap();
+    let (key, public) = key(apart.path(), "Ed25519");
     let (last, document) = unsigned(&public);
     post(&gateway, WEBHOOK, None, &signed(&key, &document));
     stored(&last);

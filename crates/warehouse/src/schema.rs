@@ -165,8 +165,9 @@ ORDER BY version",
 /// positions of equal payloads and writing a block again changes nothing. Columns that say who used
 /// content are united by `min`: equal payloads have equal values, and a row that an erasure has
 /// blanked wins over a duplicate that comes later. `unsigned_positions` has those of `positions` at
-/// which no signature of the request or batch binds the receipt to its sender. `stamp` has an arrival, the operator whose key
-/// it was then, and whether the publisher's domain was verified; the first arrival's stamp stays.
+/// which no signature of the request or batch binds the receipt to its sender. `stamp` has an
+/// arrival, the operator whose key it was then, and whether the publisher's domain was verified;
+/// the first arrival's stamp stays.
 pub(crate) static RECEIPTS: SchemaTable = SchemaTable {
     name: "receipts",
     columns: "
@@ -209,9 +210,9 @@ ORDER BY (publisher, toStartOfHour(timestamp), entry_id, receipt_id, payload_has
 
 /// Exact bytes of accepted receipts, with signature and key, for everybody who verifies one again.
 /// The key is that of a receipt in `receipts`. `arrival` has an occurrence as a whole: when it
-/// arrived, its position, its bytes, and hash and signature of its batch, empty for single receipts.
-/// The first arrival stays, whoever sends a copy with other bytes or without the batch. A row that
-/// an erasure has blanked arrived at 0, so it wins over all copies.
+/// arrived, its position, its bytes, and hash and signature of its batch, empty for single
+/// receipts. The first arrival stays, whoever sends a copy with other bytes or without the batch. A
+/// row that an erasure has blanked arrived at 0, so it wins over all copies.
 pub(crate) static EVIDENCE: SchemaTable = SchemaTable {
     name: "evidence",
     columns: "

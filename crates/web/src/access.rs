@@ -12,7 +12,7 @@ use service::problem::{Kind, Problem};
 use service::rate_limit::{Quota, QuotasConfig, RateLimiter};
 
 use crate::Failure;
-use crate::allowance::address_key;
+use crate::client_address::address_key;
 
 /// Number of requests that the request counted for.
 pub const COST: HeaderName = HeaderName::from_static("x-ratelimit-cost");

@@ -3,7 +3,8 @@
 //! - [`serve`]: a router on a port
 //! - [`envelope`]: request id, problem bodies and metrics around every answer
 //! - [`Failure`]: a problem on its way out of a handler
-//! - [`access`]: API keys and their quotas; [`allowance`]: quotas of addresses
+//! - [`access`]: API keys and their quotas; [`allowance`]: quotas of addresses;
+//!   [`client_address`]: whom they are counted for
 //! - [`params`]: the query string; [`json`]: JSON bodies
 //! - [`csv`]: cells of tables
 //! - [`compress`]: answers by gzip
@@ -17,6 +18,7 @@
 
 pub mod access;
 pub mod allowance;
+pub mod client_address;
 pub mod compress;
 pub mod csv;
 pub mod docs;

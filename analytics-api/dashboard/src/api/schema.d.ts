@@ -332,7 +332,7 @@ export interface paths {
          *     `completeThrough` passes the moment of its acknowledgement, a receipt may still be on its way.
          *     `Prefer: wait=N` (RFC 7240) waits up to N seconds, 30 at most, until more is known. A sender who
          *     signs the request with the key of its receipts sees those of the key, whatever publisher they
-         *     name.
+         *     name. Where many payloads carry the ID, proven ones come first.
          */
         get: operations["receipt"];
         put?: never;
@@ -352,7 +352,8 @@ export interface paths {
         };
         /**
          * Evidence of a receipt
-         * @description The exact bytes, signature and key of a verified receipt, and a command that verifies them.
+         * @description The exact bytes, signature and key of a verified receipt as it first arrived, and a command that
+         *     verifies them. Where many payloads carry the ID, proven ones come first.
          */
         get: operations["evidence"];
         put?: never;
@@ -623,8 +624,13 @@ export interface components {
         } & components["schemas"]["Completeness"];
         /** @description An answer in JSON: its own members, then those of its completeness. */
         Complete_ReceiptEvidence: {
-            /** @description Evidence of each payload: more than one is a conflict. */
+            /**
+             * @description Evidence of each payload, at most 10: proven ones first, each in order of arrival. More than
+             *     one is a conflict.
+             */
             evidence: components["schemas"]["PayloadEvidence"][];
+            /** @description Begin of the next page; null if this is the last one. */
+            nextCursor: string | null;
             /** Format: uuid */
             receiptId: string;
         } & components["schemas"]["Completeness"];
@@ -645,15 +651,19 @@ export interface components {
             detail?: string;
             /** Format: int64 */
             duplicates: number;
+            /** @description Begin of the next page of `receipts`; null if this is the last one. */
+            nextCursor: string | null;
             /**
              * Format: int64
-             * @description Valid occurrences in the log: the first of each payload and its duplicates.
+             * @description Valid occurrences in the log: the first of each payload and its duplicates. For a sender
+             *     only those that a signature of the request or batch binds to its key.
              */
             occurrences: number;
             payloadHash: string | null;
             reason?: string;
             /** Format: uuid */
             receiptId: string;
+            /** @description At most 100 payloads: proven ones first, each in order of arrival. */
             receipts: components["schemas"]["Payload"][];
             /** Format: date-time */
             receivedAt: string | null;
@@ -1055,7 +1065,7 @@ export interface components {
             publisher: string;
             /** Format: date-time */
             receivedAt: string;
-            /** @description The receipt as it was received. */
+            /** @description The receipt as it was first received. */
             receivedBytes: string;
             signature: string;
             signatureAlgorithm: string;
@@ -1154,8 +1164,13 @@ export interface components {
         };
         /** @description Evidence of a receipt. `receipts verify` accepts this answer as a file. */
         ReceiptEvidence: {
-            /** @description Evidence of each payload: more than one is a conflict. */
+            /**
+             * @description Evidence of each payload, at most 10: proven ones first, each in order of arrival. More than
+             *     one is a conflict.
+             */
             evidence: components["schemas"]["PayloadEvidence"][];
+            /** @description Begin of the next page; null if this is the last one. */
+            nextCursor: string | null;
             /** Format: uuid */
             receiptId: string;
         };
@@ -1170,8 +1185,8 @@ export interface components {
             to: string | null;
         };
         /**
-         * @description The answer. The single members are those of the first payload, or of the first refusal if none
-         *     was valid.
+         * @description The answer. The single members are those of the page's first payload, or of the first refusal if
+         *     no payload is valid; counts and `conflict` are over all payloads.
          */
         ReceiptStatus: {
             /** @description Whether two different payloads carry this id. */
@@ -1179,15 +1194,19 @@ export interface components {
             detail?: string;
             /** Format: int64 */
             duplicates: number;
+            /** @description Begin of the next page of `receipts`; null if this is the last one. */
+            nextCursor: string | null;
             /**
              * Format: int64
-             * @description Valid occurrences in the log: the first of each payload and its duplicates.
+             * @description Valid occurrences in the log: the first of each payload and its duplicates. For a sender
+             *     only those that a signature of the request or batch binds to its key.
              */
             occurrences: number;
             payloadHash: string | null;
             reason?: string;
             /** Format: uuid */
             receiptId: string;
+            /** @description At most 100 payloads: proven ones first, each in order of arrival. */
             receipts: components["schemas"]["Payload"][];
             /** Format: date-time */
             receivedAt: string | null;
@@ -4057,6 +4076,10 @@ export interface operations {
             query?: {
                 /** @description Only this domain of the account's, without its subdomains. All that the account speaks for if it isn't given */
                 domain?: string;
+                /** @description Only receipts signed with this key: SHA-256 of its SPKI in hexadecimal */
+                keyFingerprint?: string;
+                /** @description Where the list of payloads continues: `nextCursor` of the answer before */
+                cursor?: string;
             };
             header?: {
                 /** @description `wait=N`: wait up to N seconds for the outcome */
@@ -4248,6 +4271,10 @@ export interface operations {
             query?: {
                 /** @description Only this domain of the account's, without its subdomains. All that the account speaks for if it isn't given */
                 domain?: string;
+                /** @description Only receipts signed with this key: SHA-256 of its SPKI in hexadecimal */
+                keyFingerprint?: string;
+                /** @description Where the list of payloads continues: `nextCursor` of the answer before */
+                cursor?: string;
             };
             header?: {
                 /** @description ETags of answers that you have; 304 if one of them is the present one's */

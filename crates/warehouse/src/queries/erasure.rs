@@ -1,9 +1,9 @@
 //! Erasure of data that identify users of content, from rows that stay: counts, positions and
 //! hashes are as before, and so is the audit.
 //!
-//! A blank is the least value of its column, and `receipts` and `evidence` unite rows by `min`: what comes later
-//! of the same receipt (a duplicate, a block written again, a repair) doesn't bring anything back.
-//! The duplicate's bytes go with the next merge or the next erasure.
+//! A blank is the least value of its column, and `receipts` and `evidence` unite rows by `min`:
+//! what comes later of the same receipt (a duplicate, a block written again, a repair) doesn't
+//! bring anything back. The duplicate's bytes go with the next merge or the next erasure.
 
 use super::{Below, QueryScope, TIME_MS_MAX, TIME_MS_MIN};
 use crate::schema::{EVIDENCE, RECEIPTS, REJECTED, SchemaTable, USAGE};
