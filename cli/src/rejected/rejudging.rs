@@ -63,15 +63,11 @@ pub struct RejudgedRecord {
     receipts: Vec<Result<(Payload, Bytes), RejectReason>>,
 }
 
-/// The ranges that hold all payloads: of publishers, and of timestamps.
+/// The range that holds the timestamps of all payloads.
 #[must_use]
-pub fn ranges(payloads: &[&Payload]) -> Option<(RangeInclusive<String>, RangeInclusive<i64>)> {
-    let publishers = || payloads.iter().map(|payload| payload.publisher.clone());
+pub fn time_range(payloads: &[&Payload]) -> Option<RangeInclusive<i64>> {
     let times = || payloads.iter().map(|payload| payload.timestamp_ms);
-    Some((
-        publishers().min()?..=publishers().max()?,
-        times().min()?..=times().max()?,
-    ))
+    Some(times().min()?..=times().max()?)
 }
 
 /// Judges it by what is kept with it. `None` if that isn't enough: a row of an earlier version

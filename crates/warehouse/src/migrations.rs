@@ -14,7 +14,7 @@ use crate::schema::{
 use crate::{SqlStatement, Warehouse, WarehouseError};
 
 /// The schema's version. Databases of development versions before it can't be read.
-const VERSION: u32 = 13;
+const VERSION: u32 = 14;
 
 static TABLES: [&SchemaTable; 11] = [
     &RECEIPTS,

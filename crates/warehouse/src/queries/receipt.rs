@@ -22,10 +22,10 @@ impl ReceiptsOf {
         matches!(self, Self::Publisher(scope) if scope.is_empty())
     }
 
-    fn condition(&self) -> &'static str {
+    fn condition(&self) -> String {
         match self {
             Self::Publisher(scope) => scope.condition(),
-            Self::Key(_) => OF_KEY,
+            Self::Key(_) => OF_KEY.to_owned(),
         }
     }
 
@@ -50,7 +50,7 @@ pub struct StoredReceipt {
     pub received_at_ms: i64,
     /// The receipt's own timestamp, milliseconds since the Unix epoch.
     pub timestamp_ms: i64,
-    /// `content.publisher`.
+    /// Host of `content.url`, in lower case.
     pub publisher: String,
     /// `content.entryId`.
     pub entry_id: Uuid,
