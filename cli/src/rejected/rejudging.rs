@@ -32,7 +32,7 @@ pub struct Passing {
 /// A receipt that would count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Payload {
-    /// `content.publisher`.
+    /// Host of `content.url`, in lower case.
     pub publisher: String,
     /// `timestamp`, in milliseconds since the Unix epoch.
     pub timestamp_ms: i64,
@@ -166,7 +166,7 @@ impl RejudgedRecord {
 
 fn payload(verified: &VerifiedReceipt<'_>) -> Payload {
     Payload {
-        publisher: verified.receipt.publisher.to_string(),
+        publisher: verified.receipt.host().into_owned(),
         timestamp_ms: verified.receipt.timestamp_ms,
         receipt_id: verified.receipt.receipt_id,
         hash: verified.payload_hash,

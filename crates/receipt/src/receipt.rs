@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::fault::{FaultCode, Faults, FormatError};
 use crate::fields::Fields;
-use crate::rules::SignatureBytes;
+use crate::rules::{self, SignatureBytes};
 use crate::scan::{Scanner, utf8};
 use crate::scratch::Scratch;
 use crate::tape::{NodeKind, Tape};
@@ -59,6 +59,26 @@ pub struct Receipt<'a> {
     pub signature: SignatureBytes,
     /// The receipt's JSON as it came.
     pub raw: &'a [u8],
+}
+
+impl<'a> Receipt<'a> {
+    /// Host of `content.url` in lower case. Whose receipt it is follows from the host, whatever
+    /// parent domain of it `content.publisher` is.
+    #[must_use]
+    pub fn host(&self) -> Cow<'a, str> {
+        match &self.url {
+            Cow::Borrowed(url) => lower_case(rules::url_host(url).unwrap_or_default()),
+            Cow::Owned(url) => Cow::Owned(rules::url_host(url).unwrap_or_default().to_ascii_lowercase()),
+        }
+    }
+}
+
+fn lower_case(name: &str) -> Cow<'_, str> {
+    if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        Cow::Owned(name.to_ascii_lowercase())
+    } else {
+        Cow::Borrowed(name)
+    }
 }
 
 /// Members that could be read of a receipt that breaks a rule.

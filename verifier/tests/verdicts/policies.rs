@@ -438,7 +438,6 @@ async fn what_arrives_before_a_publishers_first_verification_is_marked() {
         ("example.com", verified_at_ms - 1),
         ("example.com", verified_at_ms),
         ("shop.example", verified_at_ms),
-        // A verification without subdomains isn't one of them.
         ("www.example.com", verified_at_ms),
     ]
     .into_iter()
@@ -451,7 +450,7 @@ async fn what_arrives_before_a_publishers_first_verification_is_marked() {
         ("example.com".to_owned(), false),
         ("example.com".to_owned(), true),
         ("shop.example".to_owned(), false),
-        ("www.example.com".to_owned(), false),
+        ("www.example.com".to_owned(), true),
     ];
     assert_eq!(stamps(&case).await, expected);
 
@@ -491,4 +490,21 @@ async fn what_arrives_before_a_publishers_first_verification_is_marked() {
         .await;
     case.world.run_until_caught_up().await;
     assert_eq!(stamps(&case).await.last(), Some(&("other.example".to_owned(), true)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_receipt_is_of_its_urls_host() {
+    let case = Case::new(OPEN).await;
+    let key = generate();
+    for (number, url) in ["https://Www.Example.com/a", "http://example.com:8080/a"]
+        .into_iter()
+        .enumerate()
+    {
+        let unsigned = unsigned(&key, number, client(1)).replace("https://example.com/a", url);
+        let signed = receipt::sign_receipt(unsigned.as_bytes(), &key, &receipt::Limits::default()).unwrap();
+        case.world.append(record(&signed, Some(&key))).await;
+    }
+    case.world.run_until_caught_up().await;
+    let hosts = ["www.example.com", "example.com"].map(|host| (host.to_owned(), true));
+    assert_eq!(stamps(&case).await, hosts);
 }
