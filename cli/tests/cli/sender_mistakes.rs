@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::command::key;
-use crate::running::{Up, post, until};
+use crate::running::{Up, on, post, until};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use receipt::{Algorithm, Limits, SigningKey, sign_batch, sign_receipt};
@@ -183,7 +183,13 @@ impl Sender {
             },
             duplicate,
             conflict,
-            // No mistake: what the two before are compared with. It is sent first.
+            {
+                let mut misspelt = self.unsigned();
+                misspelt["content"]["publisher"] = "news.exampel".into();
+                misspelt["content"]["url"] = "https://news.exampel/lead".into();
+                self.one(bytes(&self.signed(&misspelt)))
+            },
+            // No mistake: what a duplicate and a conflict are compared with. It is sent first.
             original,
         ]
     }
@@ -249,7 +255,7 @@ fn outcome_at(lines: &[Value], (offset, index): (u64, u64)) -> String {
 #[test]
 fn senders_see_what_the_document_says() {
     let documented = documented();
-    assert_eq!(documented.len(), 20);
+    assert_eq!(documented.len(), 21);
     let dir = tempfile::tempdir().unwrap();
     let (path, _) = key(dir.path(), "Ed25519");
     let pem = std::fs::read_to_string(&path).unwrap();
@@ -257,7 +263,9 @@ fn senders_see_what_the_document_says() {
     let sender = Sender {
         key: SigningKey::from_pkcs8_pem(&pem).unwrap(),
     };
-    let up = Up::start(&dir.path().join("data"));
+    let data = dir.path().join("data");
+    on(&data, &["keys", "create", "--domain", "news.example"]).expect(0);
+    let up = Up::start(&data);
     let gateway = up.url("gateway");
 
     let mut mistakes = sender.mistakes();
@@ -267,7 +275,7 @@ fn senders_see_what_the_document_says() {
     assert_eq!(good.answer, "202");
     let seen: Vec<Seen> = mistakes.iter().map(|mistake| send(&gateway, mistake)).collect();
     let acknowledged = seen.iter().filter(|seen| seen.position.is_some()).count();
-    assert_eq!(acknowledged, 4);
+    assert_eq!(acknowledged, 5);
 
     let mut lines = Vec::new();
     until("the outcomes", || {

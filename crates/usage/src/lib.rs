@@ -33,7 +33,7 @@ pub use counting::NewReceipts;
 pub use grain::Grain;
 pub use queries::{
     ByTrust, ClientKeyUsage, ClientStats, ClientUsage, ContentStats, DashboardStats, EntryUsage, GroupBy, Metric,
-    PartTotals, Ranking, Share, TimeseriesPoint, TopClient, TopContent, UsageByPurpose,
+    PartTotals, Ranking, Share, TimeseriesPoint, TopClient, TopContent, UnattributedHost, UsageByPurpose,
 };
 pub use rebuild::{RebuildRequest, RebuildStep};
 

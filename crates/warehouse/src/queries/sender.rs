@@ -7,7 +7,7 @@ use clickhouse::Row;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::FINAL_SETTINGS;
+use super::{FINAL_SETTINGS, VERIFIED};
 use crate::{SqlStatement, Warehouse, WarehouseError};
 
 /// Occurrences of a key's accepted receipts that one page covers: each is compared with the others
@@ -44,7 +44,7 @@ impl LogRanges {
     }
 }
 
-/// The outcome of one occurrence, other than `verified`.
+/// The outcome of one occurrence that isn't simply counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SenderOutcome {
     /// The receipt was rejected, and no replay has accepted it since.
@@ -64,6 +64,8 @@ pub enum SenderOutcome {
     Duplicate,
     /// Another payload of the key has the same ID, and occurred before.
     Conflict,
+    /// The receipt was accepted, and belonged to no verified domain when it arrived.
+    Unattributed,
 }
 
 /// An occurrence in the log `receipts` and its outcome.
@@ -120,6 +122,7 @@ struct OccurrenceRow {
     #[serde(with = "clickhouse::serde::uuid")]
     id: Uuid,
     hash: [u8; 32],
+    verified: bool,
 }
 
 #[derive(Row, Deserialize)]
@@ -144,7 +147,7 @@ impl Warehouse {
         if ranges.0.is_empty() {
             return Ok(SenderPage::default());
         }
-        let (accepted, accepted_end) = self.sender_repeats(key, ranges).await?;
+        let (accepted, accepted_end) = self.sender_accepted(key, ranges).await?;
         let rejected = self.sender_rejections(key, ranges, limit).await?;
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         // As many as requested: there may be more behind the last one.
@@ -195,16 +198,16 @@ impl Warehouse {
         Ok(rows.into_iter().map(occurrence).collect())
     }
 
-    /// Duplicates and conflicts among the first occurrences of the ranges, and the position behind
-    /// those if there are more.
-    async fn sender_repeats(
+    /// Outcomes of the first accepted occurrences of the ranges, and the position behind those if
+    /// there are more.
+    async fn sender_accepted(
         &self,
         key: &[u8; 32],
         ranges: &LogRanges,
     ) -> Result<(Vec<SenderOccurrence>, Option<u128>), WarehouseError> {
         // Copies that aren't merged yet have positions of their own, so FINAL isn't needed.
         let sql = format!(
-            "SELECT position, receipt_id AS id, payload_hash AS hash
+            "SELECT position, receipt_id AS id, payload_hash AS hash, {VERIFIED} AS verified
              FROM receipts ARRAY JOIN positions AS position
              WHERE {OF_KEY} AND arrayMax(CAST(positions, 'Array(UInt64)')) >= {{least:UInt64}} AND {IN_RANGES}
              ORDER BY position LIMIT 1 BY position LIMIT {{limit:UInt32}}"
@@ -224,6 +227,8 @@ impl Warehouse {
                 .any(|(hash, first)| *hash != row.hash && *first < row.position)
             {
                 SenderOutcome::Conflict
+            } else if !row.verified {
+                SenderOutcome::Unattributed
             } else {
                 return None;
             };
