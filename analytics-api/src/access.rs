@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use accounts::Principal;
+use accounts::{Inherited, Principal};
 use axum::extract::FromRequestParts;
 use http::request::Parts;
 use service::problem::Kind;
@@ -24,7 +24,8 @@ impl Access {
     }
 
     /// The domains a query is about: all that the key's account speaks for, inherited subdomains
-    /// included, or the one that `domain` names, without its subdomains.
+    /// included, or the one that `domain` names, with those of its subdomains that belong to no
+    /// other domain.
     ///
     /// # Errors
     /// 403 if the account doesn't speak for `domain`, whether it exists or not.
@@ -45,7 +46,27 @@ impl Access {
                 Failure::new(Kind::KeyDomains, detail)
             });
         }
-        Ok(QueryScope::of(vec![domain]))
+        Ok(self.of_domain(domain))
+    }
+
+    fn of_domain(&self, domain: String) -> QueryScope {
+        let Principal { domains, inherited, .. } = &*self.principal;
+        let inherited = inherited.iter().find(|one| one.parent == domain || one.covers(&domain));
+        let below = inherited.map(|inherited| {
+            let all = Inherited {
+                parent: domain.clone(),
+                except: Vec::new(),
+            };
+            let others = inherited.except.iter().chain(domains);
+            Below {
+                except: others.filter(|name| all.covers(name)).cloned().collect(),
+                parent: domain.clone(),
+            }
+        });
+        QueryScope {
+            publishers: vec![domain],
+            below: below.into_iter().collect(),
+        }
     }
 
     /// Operators whose receipts the account counts as proven; all of them if there are none.
@@ -143,7 +164,7 @@ mod tests {
             key_id: "1".to_owned(),
             tier: accounts::Tier::Free,
             scopes: vec![accounts::Scope::Read],
-            domains: vec!["a.example".to_owned(), "b.example".to_owned()],
+            domains: ["a.example", "b.example", "own.b.example"].map(str::to_owned).to_vec(),
             limit: None,
             trusted_operators: Vec::new(),
             inherited: vec![accounts::Inherited {
@@ -154,7 +175,7 @@ mod tests {
         let access = Access::of(&Arc::new(principal)).unwrap();
         let params = |query: &str| Params::parse(&format!("/x?{query}").parse().unwrap(), &["domain"]).unwrap();
         let all = access.scope(&params("")).unwrap();
-        assert_eq!(all.publishers, ["a.example", "b.example"]);
+        assert_eq!(all.publishers, ["a.example", "b.example", "own.b.example"]);
         let below = Below {
             parent: "b.example".to_owned(),
             except: vec!["x.b.example".to_owned()],
@@ -164,10 +185,19 @@ mod tests {
             access.scope(&params("domain=B.example")).unwrap().publishers,
             ["b.example"]
         );
-        assert_eq!(
-            access.scope(&params("domain=news.b.example")).unwrap(),
-            QueryScope::of(vec!["news.b.example".to_owned()])
-        );
+        let below = |parent: &str, except: &[&str]| Below {
+            parent: parent.to_owned(),
+            except: except.iter().map(ToString::to_string).collect(),
+        };
+        for (domain, expected) in [
+            ("a.example", vec![]),
+            ("b.example", vec![below("b.example", &["x.b.example", "own.b.example"])]),
+            ("news.b.example", vec![below("news.b.example", &[])]),
+            ("own.b.example", vec![below("own.b.example", &[])]),
+        ] {
+            let scope = access.scope(&params(&format!("domain={domain}"))).unwrap();
+            assert_eq!((scope.publishers, scope.below), (vec![domain.to_owned()], expected));
+        }
         for foreign in ["c.example", "x.b.example", "y.x.b.example", "news.a.example", "example"] {
             let refused = access.scope(&params(&format!("domain={foreign}"))).unwrap_err();
             assert_eq!(refused.0.kind, Kind::DomainNotVerified, "{foreign}");

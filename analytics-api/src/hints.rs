@@ -1,6 +1,6 @@
-//! Advice to a sender, for each outcome other than `verified`.
+//! Advice to a sender, for each outcome that isn't simply counted.
 
-/// The hint for a reason of a rejected receipt, or for `duplicate` or `conflict`.
+/// The hint for a reason of a rejected receipt, or for another outcome.
 pub(crate) fn hint(reason: &str) -> &'static str {
     match reason {
         "malformed" => {
@@ -32,6 +32,10 @@ pub(crate) fn hint(reason: &str) -> &'static str {
         "entry_unknown" => "name an entry of the publisher's in content.entryId, or ask the publisher to create it",
         "duplicate" => "nothing: the receipt counts once; after an answer was lost, sending it again is right",
         "conflict" => "give each receipt its own receiptId: another payload was sent under this one before",
+        "unattributed" => {
+            "nothing, if the URL's host is right: no totals have the receipt, because nobody had verified a domain that \
+             the host belongs to when it arrived"
+        }
         _ => "detail says what was found",
     }
 }
@@ -46,7 +50,7 @@ mod tests {
     fn every_reason_has_a_hint_of_its_own() {
         let reasons = RejectReason::ALL.iter().map(|reason| reason.as_str());
         let mut hints: Vec<_> = reasons
-            .chain(["duplicate", "conflict", "of a later version"])
+            .chain(["duplicate", "conflict", "unattributed", "of a later version"])
             .map(hint)
             .collect();
         let all = hints.len();

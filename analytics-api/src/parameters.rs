@@ -83,7 +83,7 @@ pub(crate) const BEFORE_VERIFICATION: Query = Query {
 };
 pub(crate) const DOMAIN: Query = Query {
     name: "domain",
-    description: "Only this domain of the account's, without its subdomains. All that the account speaks for if it isn't given",
+    description: "Only this domain of the account's, with those of its subdomains that belong to no other domain. All that the account speaks for if it isn't given",
     schema: |_| text().min_length(Some(1)).max_length(Some(253)),
 };
 pub(crate) const COMPARE: Query = Query {

@@ -36,7 +36,7 @@ pub struct ReceiptTexts {
 #[derive(Debug, Clone, Copy)]
 #[repr(usize)]
 pub enum ReceiptText {
-    /// `content.publisher`, in lower case.
+    /// Host of `content.url`, in canonical form.
     Publisher,
     /// `content.url`.
     Url,
@@ -276,7 +276,7 @@ fn accepted(body: &Bytes, verified: &VerifiedReceipt<'_>) -> AcceptedReceipt {
         algorithm: receipt.algorithm.as_str(),
         purpose: receipt.purpose.as_str(),
         texts: ReceiptTexts::new([
-            &receipt.publisher,
+            &receipt.host(),
             &receipt.url,
             &receipt.client_name,
             &receipt.client_version,

@@ -86,6 +86,13 @@ fn client_key(receipt: &AcceptedReceipt) -> ClientKey {
 }
 
 impl StampLookup {
+    /// Whether the registry lacks a publisher, key or entry, whose receipts don't count then.
+    fn lacks_something(&self) -> bool {
+        self.publishers.values().any(Option::is_none)
+            || self.keys.values().any(|status| *status == KeyStatus::Unregistered)
+            || self.entries.values().any(|exists| !exists)
+    }
+
     /// The operator whose key signed a receipt, when it arrived. None if others claimed its client
     /// ID before, and this one didn't.
     fn operator(&self, receipt: &AcceptedReceipt, received_at_ms: i64) -> Option<Arc<str>> {
@@ -109,7 +116,22 @@ impl StampLookup {
 }
 
 impl Policies {
+    /// Looks the block's receipts up. What the registry lacks may have been stored after the cache
+    /// was refreshed and before a receipt arrived. So it is looked up once more.
     async fn look_up(&self, block: &JudgedBlock) -> Result<StampLookup, RegistryUnavailable> {
+        let mut lookup = self.collect(block);
+        self.resolve(&mut lookup).await?;
+        if lookup.lacks_something() {
+            let records = block.partitions.iter().flat_map(|part| &part.records);
+            let newest_ms = records.map(|record| record.logged.record.received_at_ms).max();
+            self.registry.catch_up(newest_ms.unwrap_or_default()).await;
+            self.resolve(&mut lookup).await?;
+        }
+        Ok(lookup)
+    }
+
+    /// The keys, clients, publishers and entries to look up.
+    fn collect(&self, block: &JudgedBlock) -> StampLookup {
         let mut lookup = StampLookup::default();
         let verdicts = block.partitions.iter().flat_map(|part| &part.records);
         for verdict in verdicts.flat_map(|record| &record.verdicts) {
@@ -130,6 +152,10 @@ impl Policies {
                 lookup.entries.insert(receipt.ids.entry, false);
             }
         }
+        lookup
+    }
+
+    async fn resolve(&self, lookup: &mut StampLookup) -> Result<(), RegistryUnavailable> {
         let signers: Vec<Fingerprint> = lookup.operators.keys().copied().collect();
         if !signers.is_empty() {
             let periods = self.registry.operator_periods(&signers).await?;
@@ -155,7 +181,7 @@ impl Policies {
             let existing = self.registry.entries(&entries).await?;
             lookup.entries.extend(entries.into_iter().zip(existing));
         }
-        Ok(lookup)
+        Ok(())
     }
 
     /// Why a good receipt is rejected, if it is, with the detail for its sender.

@@ -1,4 +1,4 @@
-//! `GET /api/v1/client/outcomes`: what became of a sender's receipts, other than `verified`.
+//! `GET /api/v1/client/outcomes`: a sender's receipts that aren't simply counted.
 
 use std::sync::Arc;
 
@@ -29,8 +29,9 @@ const PAGE: u32 = 100;
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct OutcomeLine {
-    /// `rejected`, `duplicate` or `conflict`.
-    #[schema(pattern = "^(rejected|duplicate|conflict)$")]
+    /// `rejected`, `duplicate`, `conflict`, or `unattributed`: accepted, and its URL's host
+    /// belonged to no verified domain.
+    #[schema(pattern = "^(rejected|duplicate|conflict|unattributed)$")]
     outcome: &'static str,
     /// Null where it couldn't be read.
     #[schema(format = "uuid", required = true)]
@@ -99,6 +100,7 @@ impl OutcomeLine {
             SenderOutcome::Rejected { .. } => "rejected",
             SenderOutcome::Duplicate => "duplicate",
             SenderOutcome::Conflict => "conflict",
+            SenderOutcome::Unattributed => "unattributed",
         };
         let mut line = Self {
             outcome,
@@ -138,11 +140,11 @@ impl OutcomeLine {
 
 /// Outcomes of a sender's receipts
 ///
-/// Receipts that the signing key sent and that are rejected, duplicates, or conflict with another
-/// receipt of the same ID: one line each, in the order of each partition of the log, and a last
-/// line with `completeThrough` and the cursor to continue with. Everything is covered that the
-/// cursor passes, through the last million records of each partition. What a replay has accepted
-/// since is left out.
+/// Receipts that the signing key sent and that are rejected, duplicates, conflict with another
+/// receipt of the same ID, or belong to no verified publisher: one line each, in the order of each
+/// partition of the log, and a last line with `completeThrough` and the cursor to continue with.
+/// Everything is covered that the cursor passes, through the last million records of each
+/// partition. What a replay has accepted since is left out.
 #[utoipa::path(
     get, path = PATH, tag = "sender", security(("messageSignature" = [])),
     responses((status = 200, description = "The outcomes, and a last line", content((OutcomeLine = "application/x-ndjson"), (EndLine = "application/x-ndjson"))), Refusals),

@@ -1,4 +1,5 @@
-//! `GET /api/v1/client/summary`: how many of a sender's receipts are rejected, and why.
+//! `GET /api/v1/client/summary`: how many of a sender's receipts are rejected, and why, and which
+//! belong to no verified publisher.
 
 use std::sync::Arc;
 
@@ -7,6 +8,7 @@ use axum::response::Response;
 use http::{HeaderMap, Uri};
 use serde::Serialize;
 use service::instant::now_ms;
+use usage::UnattributedHost;
 use utoipa::ToSchema;
 use warehouse::ReasonSummary;
 
@@ -24,8 +26,10 @@ pub(crate) const PARAMETERS: &[Query] = &[];
 /// Days that a summary covers.
 const DAYS: i64 = 30;
 const DAY_MS: i64 = 86_400_000;
+/// Hosts of unattributed receipts.
+const HOSTS_MAX: u32 = 100;
 
-/// Rejections of a key.
+/// Receipts of a key that aren't counted.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SenderSummary {
@@ -36,6 +40,26 @@ pub(crate) struct SenderSummary {
     rejected: u64,
     /// Most first.
     by_reason: Vec<RejectedFor>,
+    /// Accepted receipts that no publisher's totals have.
+    unattributed: Unattributed,
+}
+
+/// Accepted receipts whose URLs' hosts belonged to no verified domain when they arrived.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct Unattributed {
+    /// Receipts with timestamps since `from`, each counted once.
+    receipts: u64,
+    /// The hosts with most of them, at most 100.
+    by_host: Vec<HostReceipts>,
+}
+
+/// Unattributed receipts of a host.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct HostReceipts {
+    host: String,
+    receipts: u64,
 }
 
 /// Receipts rejected for one reason.
@@ -77,13 +101,20 @@ impl From<ReasonSummary> for RejectedFor {
     }
 }
 
-/// Summary of a sender's rejections
+impl From<UnattributedHost> for HostReceipts {
+    fn from(UnattributedHost { host, receipts, .. }: UnattributedHost) -> Self {
+        Self { host, receipts }
+    }
+}
+
+/// Summary of a sender's receipts that aren't counted
 ///
-/// Receipts that the signing key sent in the last 30 days and that are rejected: how many for each
-/// reason, and the newest one of each.
+/// Receipts that the signing key sent in the last 30 days. Those that are rejected: how many for
+/// each reason, and the newest one of each. Those that belong to no verified publisher: how many
+/// for each host.
 #[utoipa::path(
     get, path = PATH, tag = "sender", security(("messageSignature" = [])),
-    responses((status = 200, description = "The rejections", body = Complete<SenderSummary>), Refusals),
+    responses((status = 200, description = "Rejections, and receipts without a publisher", body = Complete<SenderSummary>), Refusals),
 )]
 pub(crate) async fn sender_summary(
     State(app): State<Arc<AnalyticsState>>,
@@ -95,18 +126,24 @@ pub(crate) async fn sender_summary(
     parameters::read(&uri, PARAMETERS)?;
     // Whole days, so that the answer's tag changes once a day if nothing else does.
     let from_ms = (now_ms().div_euclid(DAY_MS) - DAYS) * DAY_MS;
-    let (completeness, reasons) = app
-        .ask_within(sender.query_path(), async |_| {
-            app.warehouse().sender_reasons(&sender.key_fingerprint, from_ms).await
+    let key = &sender.key_fingerprint;
+    let (completeness, (reasons, hosts)) = app
+        .ask_within(sender.query_path(), async |snapshot| {
+            let hosts = snapshot.usage().unattributed(key, from_ms, HOSTS_MAX).await?;
+            Ok((app.warehouse().sender_reasons(key, from_ms).await?, hosts))
         })
         .await?;
-    if !reasons.is_empty() {
+    if !(reasons.is_empty() && hosts.is_empty()) {
         app.known_senders.learn(sender.key_fingerprint);
     }
     let summary = SenderSummary {
         from: rfc3339_ms(from_ms),
         rejected: reasons.iter().map(|reason| reason.receipts).sum(),
         by_reason: reasons.into_iter().map(RejectedFor::from).collect(),
+        unattributed: Unattributed {
+            receipts: hosts.first().map_or(0, |first| first.total),
+            by_host: hosts.into_iter().map(HostReceipts::from).collect(),
+        },
     };
     Ok(reply.object(summary, completeness))
 }

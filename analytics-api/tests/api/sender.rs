@@ -55,22 +55,53 @@ async fn insert_delivered(
     position: u128,
     request_signature: &str,
 ) {
-    let mut rows = Rows::default();
-    rows.push_accepted(&AcceptedRow {
+    let row = AcceptedRow {
         publisher: PUBLISHER,
-        timestamp_ms: RECEIVED_MS,
-        receipt_id,
         payload_hash: &payload_hash(receipt_id, payload),
-        position,
-        received_at_ms: RECEIVED_MS,
         key_fingerprint: &fingerprint(key),
+        request_signature,
+        ..accepted(receipt_id, RECEIVED_MS, position)
+    };
+    insert_row(warehouse, &row).await;
+}
+
+/// A receipt for a host that nobody has verified.
+async fn insert_unattributed(
+    warehouse: &Warehouse,
+    key: &SigningKey,
+    host: &str,
+    receipt_id: Uuid,
+    at_ms: i64,
+    position: u128,
+) {
+    let row = AcceptedRow {
+        publisher: host,
+        publisher_verified: false,
+        payload_hash: &payload_hash(receipt_id, 1),
+        key_fingerprint: &fingerprint(key),
+        ..accepted(receipt_id, at_ms, position)
+    };
+    insert_row(warehouse, &row).await;
+}
+
+fn accepted(receipt_id: Uuid, at_ms: i64, position: u128) -> AcceptedRow<'static> {
+    AcceptedRow {
+        timestamp_ms: at_ms,
+        receipt_id,
+        position,
+        received_at_ms: at_ms,
         purpose: "training",
         kind: "receipt",
         raw: b"{}",
         origin: "record",
-        request_signature,
+        request_signature: "c2ln",
         ..AcceptedRow::default()
-    });
+    }
+}
+
+async fn insert_row(warehouse: &Warehouse, row: &AcceptedRow<'_>) {
+    let mut rows = Rows::default();
+    rows.push_accepted(row);
     let (accepted, _) = rows.batches().unwrap();
     Usage::new(warehouse.clone()).insert_counted(&[accepted]).await.unwrap();
 }
@@ -216,6 +247,15 @@ async fn insert_own(stack: &Stack) {
         )
         .await;
         insert_rejected(warehouse, [0; 32], receipt(43), "malformed", position(1, 5)).await;
+        insert_unattributed(
+            warehouse,
+            &KEY,
+            "nobodys.example",
+            receipt(46),
+            RECEIVED_MS,
+            position(1, 6),
+        )
+        .await;
         insert_rejected(warehouse, key, receipt(44), "entry_unknown", position(0, 60)).await;
         // Stored, but not published.
         insert_rejected(warehouse, key, receipt(45), "entry_unknown", position(1, 70)).await;
@@ -231,6 +271,7 @@ pub(crate) async fn outcomes(stack: &Stack) {
         ("duplicate", "", 1, 1),
         ("conflict", "", 1, 2),
         ("rejected", "bad_signature", 1, 3),
+        ("unattributed", "", 1, 6),
     ];
     let expected =
         expected.map(|(outcome, reason, partition, offset)| (outcome.to_owned(), reason.to_owned(), partition, offset));
@@ -430,7 +471,22 @@ pub(crate) async fn summary(stack: &Stack) {
         let key = fingerprint(&key);
         insert_rejected_at(&stack.deps.warehouse, at_ms, key, receipt(number), reason, position).await;
     }
+    for (days, host, number) in [
+        (0, "www.typo.example", 64),
+        (1, "nobodys.example", 65),
+        (2, "www.typo.example", 66),
+        (31, "old.example", 67),
+    ] {
+        let at_ms = now_ms - days * 86_400_000;
+        let position = position(1, 200 - u128::from(number));
+        insert_unattributed(&stack.deps.warehouse, &key, host, receipt(number), at_ms, position).await;
+    }
     let summary = get(&stack.server, &key, SUMMARY).await.json();
+    let by_host = json!([
+        {"host": "www.typo.example", "receipts": 2},
+        {"host": "nobodys.example", "receipts": 1}
+    ]);
+    assert_eq!(summary["unattributed"], json!({"receipts": 3, "byHost": by_host}));
     assert_eq!(
         (&summary["rejected"], &summary["completeThrough"]),
         (&json!(3), &json!(stack.complete_through()))
@@ -451,9 +507,10 @@ pub(crate) async fn summary(stack: &Stack) {
     assert_eq!(reasons[0]["newest"]["detail"], "what was found");
     // Of a key without rejections, and without a signature.
     let nothing = SigningKey::generate(Algorithm::Ed25519).unwrap();
+    let empty = get(&stack.server, &nothing, SUMMARY).await.json();
     assert_eq!(
-        get(&stack.server, &nothing, SUMMARY).await.json()["byReason"],
-        json!([])
+        (&empty["byReason"], &empty["unattributed"]),
+        (&json!([]), &json!({"receipts": 0, "byHost": []}))
     );
     assert_eq!(stack.get(SUMMARY, &[]).await.status, 401);
 }

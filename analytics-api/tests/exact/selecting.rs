@@ -175,7 +175,11 @@ impl Selection {
     }
 
     pub(crate) fn has_domain(&self, reader: &Reader, publisher: &str) -> bool {
-        reader.sees(publisher) && self.domain.is_none_or(|domain| domain == publisher)
+        let is_within = |domain: &str| {
+            let labels = publisher.strip_suffix(domain);
+            labels.is_some_and(|labels| labels.is_empty() || labels.ends_with('.'))
+        };
+        reader.sees(publisher) && self.domain.is_none_or(is_within)
     }
 
     pub(crate) fn has(&self, reader: &Reader, fact: &Fact) -> bool {

@@ -425,13 +425,13 @@ async fn readers(accounts: &Accounts) -> Vec<Reader> {
         let issued = accounts.create_publisher_key(new).await.unwrap().issued;
         let tier = accounts.set_tier(&issued.account_id, Tier::Enterprise, "test");
         tier.await.unwrap();
-        if let Some((parent, _)) = below {
+        for domain in &domains {
             let wish = ChallengeWish {
                 account_id: &issued.account_id,
                 actor: "test",
-                domains: &[parent.parse().unwrap()],
+                domains: &[domain.parse().unwrap()],
                 method: VerificationMethod::Dns,
-                include_subdomains: true,
+                include_subdomains: Some(below.is_some_and(|(parent, _)| parent == *domain)),
             };
             let challenge = accounts.create_challenges(&wish).await.unwrap().remove(0).challenge;
             accounts.verify("test", &challenge).await.unwrap();

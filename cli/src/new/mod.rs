@@ -24,8 +24,8 @@ The content is what your client used, as it was received and after any Content-E
 content.contentHash. The receipt is checked before it is written. A terminal shows it indented; a file or a pipe gets \
 one line, so that many fit one file.
 
-content.publisher must be the domain that the publisher has verified: give --publisher where the host is a subdomain \
-of it. Set the RECEIPTS_CLIENT_NAME and the like once, and the client's options can be left out.
+content.publisher is the URL's host unless --publisher gives a parent domain of it. Set the RECEIPTS_CLIENT_NAME and \
+the like once, and the client's options can be left out.
 
 Examples:
   echo 'All the news' > article.html

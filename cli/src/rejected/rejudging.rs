@@ -32,7 +32,7 @@ pub struct Passing {
 /// A receipt that would count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Payload {
-    /// `content.publisher`.
+    /// Host of `content.url`, in lower case.
     pub publisher: String,
     /// `timestamp`, in milliseconds since the Unix epoch.
     pub timestamp_ms: i64,
@@ -63,15 +63,11 @@ pub struct RejudgedRecord {
     receipts: Vec<Result<(Payload, Bytes), RejectReason>>,
 }
 
-/// The ranges that hold all payloads: of publishers, and of timestamps.
+/// The range that holds the timestamps of all payloads.
 #[must_use]
-pub fn ranges(payloads: &[&Payload]) -> Option<(RangeInclusive<String>, RangeInclusive<i64>)> {
-    let publishers = || payloads.iter().map(|payload| payload.publisher.clone());
+pub fn time_range(payloads: &[&Payload]) -> Option<RangeInclusive<i64>> {
     let times = || payloads.iter().map(|payload| payload.timestamp_ms);
-    Some((
-        publishers().min()?..=publishers().max()?,
-        times().min()?..=times().max()?,
-    ))
+    Some(times().min()?..=times().max()?)
 }
 
 /// Judges it by what is kept with it. `None` if that isn't enough: a row of an earlier version
@@ -170,7 +166,7 @@ impl RejudgedRecord {
 
 fn payload(verified: &VerifiedReceipt<'_>) -> Payload {
     Payload {
-        publisher: verified.receipt.publisher.to_string(),
+        publisher: verified.receipt.host().into_owned(),
         timestamp_ms: verified.receipt.timestamp_ms,
         receipt_id: verified.receipt.receipt_id,
         hash: verified.payload_hash,

@@ -23,7 +23,7 @@ use warehouse::{Rejected, RejectedCursor, RejectedOrder, ReplayRow, Warehouse};
 
 use super::on_runtime;
 use super::present_policy::PresentPolicy;
-use super::rejudging::{Passing, Payload, PayloadKey, Rejudgement, judge_alone, ranges};
+use super::rejudging::{Passing, Payload, PayloadKey, Rejudgement, judge_alone, time_range};
 use super::retained::Retained;
 use super::selection::Selection;
 use super::tally::ReplayTally;
@@ -329,12 +329,12 @@ impl ReplayRun<'_> {
     /// Positions of those of their payloads that count already.
     async fn counted(&self, passing: &[(u128, Passing)]) -> Result<HashMap<PayloadKey, u128>, CommandFailure> {
         let payloads: Vec<&Payload> = passing.iter().flat_map(|(_, passing)| &passing.payloads).collect();
-        let Some((publishers, times)) = ranges(&payloads) else {
+        let Some(times) = time_range(&payloads) else {
             return Ok(HashMap::new());
         };
         let ids: Vec<Uuid> = payloads.iter().map(|payload| payload.receipt_id).collect();
-        let publishers = publishers.start().as_str()..=publishers.end().as_str();
-        let standing = self.warehouse.standing(publishers, times, &ids).await;
+        let publishers: Vec<&str> = payloads.iter().map(|payload| payload.publisher.as_str()).collect();
+        let standing = self.warehouse.standing(&publishers, times, &ids).await;
         let standing = standing.map_err(CommandFailure::unavailable)?;
         Ok(standing
             .into_iter()

@@ -3,6 +3,7 @@
 
 mod accounts;
 mod answering;
+mod attribution;
 mod command;
 mod deliver;
 mod dev_token;

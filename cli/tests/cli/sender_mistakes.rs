@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::command::key;
-use crate::running::{Up, post, until};
+use crate::running::{Up, on, post, until};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use receipt::{Algorithm, Limits, SigningKey, sign_batch, sign_receipt};
@@ -188,7 +188,13 @@ impl Sender {
                 let signature = STANDARD.decode(receipt["signature"].as_str().unwrap()).unwrap();
                 self.with("/signature", Some(hex::encode(signature).into()))
             },
-            // No mistake: what the two before are compared with. It is sent first.
+            {
+                let mut misspelt = self.unsigned();
+                misspelt["content"]["publisher"] = "news.exampel".into();
+                misspelt["content"]["url"] = "https://news.exampel/lead".into();
+                self.one(bytes(&self.signed(&misspelt)))
+            },
+            // No mistake: what a duplicate and a conflict are compared with. It is sent first.
             original,
         ]
     }
@@ -262,7 +268,9 @@ fn senders_see_what_the_document_says() {
     let sender = Sender {
         key: SigningKey::from_pkcs8_pem(&pem).unwrap(),
     };
-    let up = Up::start(&dir.path().join("data"));
+    let data = dir.path().join("data");
+    on(&data, &["keys", "create", "--domain", "news.example"]).expect(0);
+    let up = Up::start(&data);
     let gateway = up.url("gateway");
 
     let mut mistakes = sender.mistakes();
@@ -272,7 +280,7 @@ fn senders_see_what_the_document_says() {
     assert_eq!(good.answer, "202");
     let seen: Vec<Seen> = mistakes.iter().map(|mistake| send(&gateway, mistake)).collect();
     let acknowledged = seen.iter().filter(|seen| seen.position.is_some()).count();
-    assert_eq!(acknowledged, 4);
+    assert_eq!(acknowledged, 5);
 
     let mut lines = Vec::new();
     until("the outcomes", || {

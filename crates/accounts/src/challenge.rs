@@ -52,8 +52,9 @@ pub struct ChallengeWish<'a> {
     pub domains: &'a [Domain],
     /// Place in which the tokens will be published.
     pub method: VerificationMethod,
-    /// Whether the verifications are to cover subdomains too.
-    pub include_subdomains: bool,
+    /// Whether the verifications are to cover subdomains too. `None`: unless the domain is a public
+    /// suffix.
+    pub include_subdomains: Option<bool>,
 }
 
 /// A challenge that waits for its token to be found.
@@ -102,7 +103,7 @@ impl Accounts {
     pub async fn create_challenges(&self, wish: &ChallengeWish<'_>) -> Result<Vec<IssuedChallenge>, AccountsError> {
         let now_ms = self.now_ms();
         let suffix = wish.domains.iter().find(|domain| domain.is_public_suffix());
-        if let Some(suffix) = suffix.filter(|_| wish.include_subdomains) {
+        if let Some(suffix) = suffix.filter(|_| wish.include_subdomains == Some(true)) {
             return Err(AccountsError::PublicSuffix(suffix.to_string()));
         }
         self.timed("create_challenges", async {
@@ -177,7 +178,7 @@ async fn store(
         token_hash: SecretHash::of(token.as_bytes()),
         domain: domain.clone(),
         method: wish.method,
-        include_subdomains: wish.include_subdomains,
+        include_subdomains: wish.include_subdomains.unwrap_or(!domain.is_public_suffix()),
         created_at_ms: now_ms,
         expires_at_ms: now_ms.saturating_add(CHALLENGE_MS),
     };
@@ -196,7 +197,7 @@ async fn store(
         .bind(wish.account_id)
         .bind(domain.as_str())
         .bind(wish.method.as_str())
-        .bind(i64::from(wish.include_subdomains))
+        .bind(i64::from(challenge.include_subdomains))
         .bind(challenge.token_hash.to_text())
         .bind(now_ms)
         .bind(challenge.expires_at_ms);

@@ -143,11 +143,11 @@ async fn claim(
     let mut owners = BTreeMap::new();
     for domain in domains {
         let insert = "INSERT INTO domains (domain, account_id, method, verified_at_ms, expires_at_ms, verification_id,
-                first_verified_at_ms)
-            VALUES ($1, $2, $3, $4, $5, $6, $4)
+                include_subdomains, first_verified_at_ms)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $4)
             ON CONFLICT (domain) DO UPDATE SET account_id = excluded.account_id, method = excluded.method,
                 verified_at_ms = excluded.verified_at_ms, expires_at_ms = excluded.expires_at_ms,
-                verification_id = excluded.verification_id, include_subdomains = 0,
+                verification_id = excluded.verification_id, include_subdomains = excluded.include_subdomains,
                 revoked_at_ms = NULL, expiry_noted_at_ms = NULL, token_hash = NULL, proof_next_at_ms = NULL,
                 proof_failures = 0, suspended_expires_at_ms = NULL
             WHERE domains.revoked_at_ms IS NOT NULL
@@ -159,7 +159,8 @@ async fn claim(
             .bind(LOCAL)
             .bind(now_ms)
             .bind(expires_at_ms)
-            .bind(new_verification_id());
+            .bind(new_verification_id())
+            .bind(i64::from(!domain.is_public_suffix()));
         if insert.execute(&mut **transaction).await?.rows_affected() > 0 {
             store_ancestors(transaction, domain).await?;
             increment(transaction, RegistrySection::Operators).await?;

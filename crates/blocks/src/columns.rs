@@ -181,7 +181,7 @@ columns! {
     common {
         /// Position in the log `receipts` (`receipt_log::Position::receipt`); little-endian.
         position as position: Position,
-        /// `content.publisher`, a domain in lower case.
+        /// Host of `content.url`, in lower case.
         publisher as publisher: String,
         /// `timestamp`, milliseconds since the Unix epoch.
         timestamp as timestamp_ms: Time,

@@ -404,7 +404,7 @@ impl<'a> Ids<'a> {
     fn of(receipt: Receipt<'a>) -> Self {
         Self {
             receipt_id: Some(receipt.receipt_id),
-            publisher: Some(receipt.publisher),
+            publisher: Some(receipt.host()),
             client_id: Some(receipt.client_id),
             entry_id: Some(receipt.entry_id),
         }

@@ -6,7 +6,8 @@ use uuid::Uuid;
 
 use crate::fault::{FaultCode, Faults, FormatError};
 use crate::fields::Fields;
-use crate::rules::SignatureBytes;
+use crate::host::canonical_host;
+use crate::rules::{self, SignatureBytes};
 use crate::scan::{Scanner, utf8};
 use crate::scratch::Scratch;
 use crate::tape::{NodeKind, Tape};
@@ -59,6 +60,22 @@ pub struct Receipt<'a> {
     pub signature: SignatureBytes,
     /// The receipt's JSON as it came.
     pub raw: &'a [u8],
+}
+
+impl<'a> Receipt<'a> {
+    /// Host of `content.url` in canonical form. Whose receipt it is follows from the host, whatever
+    /// parent domain of it `content.publisher` is.
+    #[must_use]
+    pub fn host(&self) -> Cow<'a, str> {
+        match &self.url {
+            Cow::Borrowed(url) => host_of(url),
+            Cow::Owned(url) => Cow::Owned(host_of(url).into_owned()),
+        }
+    }
+}
+
+fn host_of(url: &str) -> Cow<'_, str> {
+    rules::url_host(url).and_then(canonical_host).unwrap_or_default()
 }
 
 /// Members that could be read of a receipt that breaks a rule.

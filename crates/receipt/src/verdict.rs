@@ -160,7 +160,7 @@ impl<'a> VerifiedReceipt<'a> {
             reason,
             detail,
             receipt_id: Some(self.receipt.receipt_id),
-            publisher: Some(self.receipt.publisher),
+            publisher: Some(self.receipt.host()),
             client_id: Some(self.receipt.client_id),
             entry_id: Some(self.receipt.entry_id),
             payload_hash: Some(self.payload_hash),
@@ -204,6 +204,7 @@ pub struct RejectedReceipt<'a> {
     pub detail: String,
     /// `receiptId`, where it is a UUID.
     pub receipt_id: Option<Uuid>,
+    /// Host of `content.url`, as [`Receipt::host`]. Of a receipt that breaks the format:
     /// `content.publisher` in canonical form, where it is a domain name.
     pub publisher: Option<Cow<'a, str>>,
     /// `client.id`, where it is a UUID.

@@ -159,7 +159,7 @@ impl Usage {
         let call = SqlStatement::new(
             "SELECT toInt64(count()) FROM (
                 SELECT time, key FROM usage
-                WHERE grain = 'counted' AND publisher = '' AND time >= {day:UInt32} AND time < {end:UInt32}
+                WHERE grain = 'counted' AND reverse(publisher) = '' AND time >= {day:UInt32} AND time < {end:UInt32}
                 GROUP BY time, key HAVING sum(receipts) NOT IN (0, 1))
              SETTINGS optimize_aggregation_in_order = 1",
         );

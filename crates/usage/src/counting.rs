@@ -167,7 +167,7 @@ impl Usage {
             let call = SqlStatement::new(
                 "WITH base64Decode({keys:String}) AS bytes
                  SELECT time, reinterpretAsUInt128(key) FROM usage
-                 WHERE grain = 'counted' AND publisher = '' AND (time, key) IN (
+                 WHERE grain = 'counted' AND reverse(publisher) = '' AND (time, key) IN (
                     SELECT reinterpretAsUInt32(substring(bytes, 20 * number + 1, 4)),
                         toFixedString(substring(bytes, 20 * number + 5, 16), 16)
                     FROM (SELECT arrayJoin(range({count:UInt32})) AS number))

@@ -33,7 +33,8 @@ pub use counting::NewReceipts;
 pub use grain::Grain;
 pub use queries::{
     ByTrust, ClientKeyUsage, ClientStats, ClientUsage, ContentStats, DashboardStats, EntryUsage, GroupBy, Metric,
-    OperatorUsage, PartTotals, Ranking, SeriesGroup, Share, TimeseriesPoint, TopClient, TopContent, UsageByPurpose,
+    OperatorUsage, PartTotals, Ranking, SeriesGroup, Share, TimeseriesPoint, TopClient, TopContent, UnattributedHost,
+    UsageByPurpose,
 };
 pub use rebuild::{RebuildRequest, RebuildStep};
 

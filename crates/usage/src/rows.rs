@@ -25,7 +25,7 @@ pub(crate) const STRUCTURE: &str = "grain String, publisher String, time UInt32,
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct RowKey<'a> {
     grain: Grain,
-    /// Index in the sorted list of publishers.
+    /// Index in the list of publishers, which is sorted by reversed names.
     publisher: usize,
     time: u32,
     entry_id: OrderedId,
@@ -80,6 +80,7 @@ pub(crate) fn rows(batches: &[Columns], receipts: &[NewReceipt]) -> Result<Recor
     );
     publishers.sort_unstable();
     publishers.dedup();
+    publishers.sort_unstable_by(|left, right| reversed(left).cmp(reversed(right)));
     for receipt in receipts {
         contribute(&batches[receipt.batch], receipt, &publishers, &mut rows);
     }
@@ -95,6 +96,11 @@ pub(crate) fn rows(batches: &[Columns], receipts: &[NewReceipt]) -> Result<Recor
         is_equal
     });
     batch(&publishers, &rows).ok_or(WarehouseError::BadRows("rows of usage can't be encoded"))
+}
+
+/// A publisher as the primary key has it.
+fn reversed(publisher: &str) -> impl Iterator<Item = u8> {
+    publisher.bytes().rev()
 }
 
 /// Adds a receipt's rows, one of each grain.
@@ -142,7 +148,7 @@ fn contribute<'a>(
     };
     let of_publisher = RowKey {
         publisher: publishers
-            .binary_search(&columns.publisher.value(row))
+            .binary_search_by(|one| reversed(one).cmp(reversed(columns.publisher.value(row))))
             .unwrap_or_default(),
         time: day,
         operator: columns.operator.value(row),

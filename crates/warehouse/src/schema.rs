@@ -160,7 +160,8 @@ ORDER BY version",
     settings: &[],
 };
 
-/// Receipts: a row is one payload; `positions` is the set of log positions it was seen at. The
+/// Receipts: a row is one payload; `positions` is the set of log positions it was seen at. Sorting
+/// keys have the publisher reversed, so that a domain's subdomains are one range of them. This
 /// sorting key is everything a retry repeats, and all else are aggregates, so that merges unite the
 /// positions of equal payloads and writing a block again changes nothing. Columns that say who used
 /// content are united by `min`: equal payloads have equal values, and a row that an erasure has
@@ -203,8 +204,8 @@ pub(crate) static RECEIPTS: SchemaTable = SchemaTable {
     engine: "AggregatingMergeTree",
     keys: "
 PARTITION BY toYYYYMM(timestamp)
-PRIMARY KEY (publisher, toStartOfHour(timestamp), entry_id, receipt_id)
-ORDER BY (publisher, toStartOfHour(timestamp), entry_id, receipt_id, payload_hash, timestamp)",
+PRIMARY KEY (reverse(publisher), toStartOfHour(timestamp), entry_id, receipt_id)
+ORDER BY (reverse(publisher), toStartOfHour(timestamp), entry_id, receipt_id, payload_hash, timestamp)",
     settings: &[],
 };
 
@@ -226,8 +227,8 @@ pub(crate) static EVIDENCE: SchemaTable = SchemaTable {
     engine: "AggregatingMergeTree",
     keys: "
 PARTITION BY toYYYYMM(timestamp)
-PRIMARY KEY (publisher, toStartOfHour(timestamp))
-ORDER BY (publisher, toStartOfHour(timestamp), receipt_id, payload_hash, timestamp)",
+PRIMARY KEY (reverse(publisher), toStartOfHour(timestamp))
+ORDER BY (reverse(publisher), toStartOfHour(timestamp), receipt_id, payload_hash, timestamp)",
     settings: &["index_granularity = 1024"],
 };
 
@@ -260,7 +261,7 @@ pub(crate) static REJECTED: SchemaTable = SchemaTable {
     engine: "ReplacingMergeTree",
     keys: "
 PARTITION BY toYYYYMM(received_at)
-ORDER BY (publisher, received_at, position)",
+ORDER BY (reverse(publisher), received_at, position)",
     settings: &[],
 };
 
@@ -413,8 +414,8 @@ pub(crate) static USAGE: SchemaTable = SchemaTable {
     engine: "AggregatingMergeTree",
     keys: "
 PARTITION BY toYYYYMM(toDateTime(time, 'UTC'))
-PRIMARY KEY (grain, publisher, time, entry_id, half_hour, key)
-ORDER BY (grain, publisher, time, entry_id, half_hour, key, client_id, purpose, model_id, client_name,
+PRIMARY KEY (grain, reverse(publisher), time, entry_id, half_hour, key)
+ORDER BY (grain, reverse(publisher), time, entry_id, half_hour, key, client_id, purpose, model_id, client_name,
     organization, client_version, url, operator, key_fingerprint, verified, revision)",
     settings: &[
         "index_granularity = 256",

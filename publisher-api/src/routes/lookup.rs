@@ -44,8 +44,7 @@ struct UrlEntry {
     /// the canonical URL in the URL namespace (RFC 9562, section 5.5).
     #[schema(value_type = String, format = "uuid")]
     entry_id: Uuid,
-    /// The verified domain that the URL belongs to, for `content.publisher`; null: nobody has
-    /// verified one.
+    /// The verified domain that the URL belongs to; null: nobody has verified one.
     publisher: Option<String>,
     /// Whether the publisher lists the URL.
     listed: bool,

@@ -69,7 +69,7 @@ async fn generate(
         actor: &actor(&principal),
         domains: &domains,
         method: body.method.unwrap_or(VerificationMethod::Dns),
-        include_subdomains: body.include_subdomains.unwrap_or(false),
+        include_subdomains: body.include_subdomains,
     };
     answer(issue(&app, &wish).await?)
 }
@@ -112,7 +112,7 @@ async fn renew(
                 .method
                 .or(verification.method.parse().ok())
                 .unwrap_or(VerificationMethod::Dns),
-            include_subdomains: body.include_subdomains.unwrap_or(verification.include_subdomains),
+            include_subdomains: Some(body.include_subdomains.unwrap_or(verification.include_subdomains)),
         };
         issued.extend(issue(&app, &wish).await?);
     }

@@ -169,7 +169,7 @@ async fn refusals_name_the_place() {
             .refused(400, "invalid_body");
         assert_eq!(problem["errors"][0]["pointer"], pointer, "{body}");
     }
-    let elsewhere = json!({"url": "https://www.example.com/"});
+    let elsewhere = json!({"url": "https://www.example.org/"});
     for (method, path, body) in [
         ("POST", PATH, with("url", elsewhere["url"].clone())),
         ("PATCH", place.as_str(), elsewhere),
@@ -180,7 +180,7 @@ async fn refusals_name_the_place() {
             .await
             .refused(403, "domain_not_verified");
         assert!(
-            problem["detail"].as_str().unwrap().starts_with("www.example.com "),
+            problem["detail"].as_str().unwrap().starts_with("www.example.org "),
             "{problem}"
         );
     }

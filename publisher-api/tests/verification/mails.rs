@@ -69,7 +69,7 @@ async fn publisher(accounts: &Accounts, email: &str, domains: &[&str]) {
         actor: "key:test",
         domains: &domains,
         method: VerificationMethod::Dns,
-        include_subdomains: false,
+        include_subdomains: Some(false),
     };
     for issued in accounts.create_challenges(&wish).await.unwrap() {
         accounts.verify("key:test", &issued.challenge).await.unwrap();

@@ -15,7 +15,7 @@ const utf8Text = new TextDecoder();
 
 /** What became of a receipt that wasn't simply counted (docs/outcomes.md). */
 export interface Outcome {
-  readonly outcome: "rejected" | "duplicate" | "conflict";
+  readonly outcome: "rejected" | "duplicate" | "conflict" | "unattributed";
   /** Null for a line that counts several receipts. */
   readonly receiptId: string | null;
   readonly reason?: string;

@@ -27,6 +27,10 @@ use crate::{Accounts, AccountsError, ClientKey, Fingerprint};
 /// leaves connections for everyone else.
 const READS_MAX: usize = 4;
 
+/// The most that the clocks of the processes that stamp arrivals are behind this one's, in
+/// milliseconds.
+const CLOCKS_BEHIND_MS_MAX: i64 = 60_000;
+
 /// Why a lookup has no answer; the same lookup can succeed later.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("operators, client keys and entries can't be looked up: {reason}")]
@@ -229,6 +233,26 @@ impl RegistryCache {
             Ok(lookup)
         };
         shared.publisher_lookups.count(hosts.len(), answering.await)
+    }
+
+    /// Makes further lookups see everything that was stored when a receipt arrived, at `arrived_ms`
+    /// in milliseconds since the Unix epoch: reads the versions again if they may have been read
+    /// before. While the store is unavailable, lookups continue with what is cached.
+    pub async fn catch_up(&self, arrived_ms: i64) {
+        let state = &*self.0;
+        let (is_available, age) = {
+            let observation = state.observation.lock();
+            (observation.failure().is_none(), observation.age(Instant::now()))
+        };
+        let is_later = age.is_some_and(|age| {
+            let age_ms = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
+            let read_ms = state.accounts.now_ms().saturating_sub(age_ms);
+            read_ms > arrived_ms.saturating_add(CLOCKS_BEHIND_MS_MAX)
+        });
+        if is_available && !is_later {
+            // A failure is recorded, and readiness reports it.
+            let _ = state.observe().await;
+        }
     }
 
     /// Reports for readiness whether the cache is current.

@@ -23,6 +23,7 @@ mod source;
 mod timeseries;
 mod top;
 mod trust;
+mod unattributed;
 
 pub use breakdown::Share;
 pub use client::{ClientKeyUsage, ClientStats};
@@ -33,3 +34,4 @@ pub use ranking::Ranking;
 pub use timeseries::{GroupBy, Metric, SeriesGroup, TimeseriesPoint};
 pub use top::{ClientUsage, EntryUsage};
 pub use trust::{ByTrust, PartTotals};
+pub use unattributed::UnattributedHost;

@@ -145,10 +145,7 @@ impl<'a> RowSource<'a> {
             "CAST(stored.receipts AS Int64) AS receipts"
         };
         let columns: Vec<String> = columns.chain([receipts.to_owned()]).collect();
-        let mut conditions = vec![
-            format!("stored.grain = '{}'", grain.name()),
-            self.scope.condition().to_owned(),
-        ];
+        let mut conditions = vec![format!("stored.grain = '{}'", grain.name()), self.scope.condition()];
         if *grain == Grain::All {
             // The key has the day: by it the rows are found.
             let (first_day, last_day) = (self.name("first_day"), self.name("last_day"));
@@ -179,7 +176,7 @@ impl<'a> RowSource<'a> {
         let columns = columns.chain(self.is_proven(STAMP_OF_RECEIPTS));
         let columns: Vec<String> = columns.chain(["toInt64(1) AS receipts".to_owned()]).collect();
         let mut conditions = vec![
-            self.scope.condition().to_owned(),
+            self.scope.condition(),
             self.of_time(">=", "from_ms", "Int64", ""),
             self.of_time("<", "to_ms", "Int64", ""),
         ];

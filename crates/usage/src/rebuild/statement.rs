@@ -11,7 +11,8 @@ const NO_KEY: &str = "toFixedString('', 32)";
 const NIL: &str = "toUUID('00000000-0000-0000-0000-000000000000')";
 const RECEIPTS_OF_DAY: &str =
     "timestamp >= toDateTime64({day:UInt32}, 3, 'UTC') AND timestamp < toDateTime64({end:UInt32}, 3, 'UTC')";
-const COUNTED_OF_DAY: &str = "grain = 'counted' AND publisher = '' AND time >= {day:UInt32} AND time < {end:UInt32}";
+const COUNTED_OF_DAY: &str =
+    "grain = 'counted' AND reverse(publisher) = '' AND time >= {day:UInt32} AND time < {end:UInt32}";
 const KEY: &str = "toUnixTimestamp(timestamp), toFixedString(substring(payload_hash, 1, 16), 16)";
 
 /// The grains that add up receipts, as a list of SQL texts.
@@ -60,7 +61,7 @@ fn contributions() -> String {
                     toString(operator), CAST(key_fingerprint AS FixedString(32)), verified, toInt64(0), toInt64({first}), toInt64({last}), revision, sum(receipts), min(first_ms),
                     max(last_ms), true
                 FROM usage
-                WHERE grain IN ({aggregates}) AND publisher = {{publisher:String}}
+                WHERE grain IN ({aggregates}) AND reverse(publisher) = reverse({{publisher:String}})
                     AND time >= {{day:UInt32}} AND time < {{end:UInt32}}
                 GROUP BY grain, {keys}, revision)
             GROUP BY {keys}
@@ -94,7 +95,7 @@ fn contributions_of_receipts() -> String {
                 model_id AS for_model, toString(client_name) AS of_name,
                 toString(organization) AS of_organization, toString(client_version) AS of_version, url AS of_url,
                 {OPERATOR} AS of_operator, CAST(key_fingerprint AS FixedString(32)) AS of_key, {VERIFIED} AS of_verified
-            FROM receipts FINAL WHERE publisher = {{publisher:String}} AND {RECEIPTS_OF_DAY})
+            FROM receipts FINAL WHERE reverse(publisher) = reverse({{publisher:String}}) AND {RECEIPTS_OF_DAY})
         ARRAY JOIN [{aggregates}] AS grain",
         aggregates = aggregates(),
     )
@@ -102,7 +103,8 @@ fn contributions_of_receipts() -> String {
 
 /// Counted rows of receipts that aren't counted, or are counted more than once.
 fn counted_keys() -> String {
-    let of_receipts = format!("FROM receipts WHERE publisher = {{publisher:String}} AND {RECEIPTS_OF_DAY}");
+    let of_receipts =
+        format!("FROM receipts WHERE reverse(publisher) = reverse({{publisher:String}}) AND {RECEIPTS_OF_DAY}");
     format!(
         "SELECT 'counted', '', time, {NIL}, toUInt8(0), key, {NIL}, '', '', '', '', '', '', '', {NO_KEY}, false, toUInt32(0),
             max(expected) - sum(stored) AS receipts, toInt64(0), toInt64(0)

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use uuid::Uuid;
 
 use super::receipt::{PayloadCursor, ReceiptsOf};
+use super::scope::reversed_name;
 use super::{FINAL_SETTINGS, ReceiptCursor, StoredReceipt, hex};
 use crate::{SqlStatement, Warehouse, WarehouseError};
 
@@ -16,7 +17,7 @@ const PAYLOADS_MAX: usize = 10;
 /// Evidence of one payload.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StoredEvidence {
-    /// `content.publisher`.
+    /// Host of `content.url`, in canonical form.
     pub publisher: String,
     /// SHA-256 of the canonical bytes.
     pub payload_hash: [u8; 32],
@@ -107,17 +108,17 @@ impl Warehouse {
         let (Some(from_ms), Some(to_ms)) = (times().min(), times().max()) else {
             return Ok(HashMap::new());
         };
-        let mut publishers: Vec<String> = page.iter().map(|key| key.publisher.clone()).collect();
-        publishers.dedup();
+        let mut reversed: Vec<String> = page.iter().map(|key| reversed_name(&key.publisher)).collect();
+        reversed.dedup();
         let sql = format!(
             "SELECT {COLUMNS} FROM evidence FINAL
-             WHERE publisher IN {{publishers:Array(String)}}
+             WHERE reverse(publisher) IN {{reversed:Array(String)}}
                 AND timestamp >= fromUnixTimestamp64Milli({{from_ms:Int64}}, 'UTC')
                 AND timestamp <= fromUnixTimestamp64Milli({{to_ms:Int64}}, 'UTC')
                 AND receipt_id IN {{ids:Array(UUID)}} {FINAL_SETTINGS}"
         );
         let ids: Vec<String> = page.iter().map(|key| key.receipt_id.to_string()).collect();
-        let call = SqlStatement::new(sql).with("publishers", publishers).with("ids", ids);
+        let call = SqlStatement::new(sql).with("reversed", reversed).with("ids", ids);
         let call = call.with("from_ms", from_ms).with("to_ms", to_ms);
         let rows: Vec<EvidenceRow> = self.rows("export_evidence", call).await?;
         let keyed = rows.into_iter().map(|row| ((row.id, row.hash), row.into()));

@@ -14,7 +14,7 @@ use crate::{SqlStatement, Warehouse, WarehouseError};
 /// A place between two receipts: that of the last one seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReceiptCursor {
-    /// `content.publisher`.
+    /// Host of `content.url`, in lower case.
     pub publisher: String,
     /// `timestamp`, milliseconds since the Unix epoch.
     pub timestamp_ms: i64,
@@ -115,13 +115,14 @@ pub(super) const REST: &str = "length(positions) AS occurrences, toUnixTimestamp
     toString(context), toString(dataset_id), toString(model_id), toString(query_id), toString(session_id),
     toString(study_id), toString(researcher_id), tupleElement(stamp, 2)] AS texts,
     CAST(key_fingerprint AS FixedString(32)) AS fingerprint, tupleElement(stamp, 3) AS verified";
-const ORDER: &str = "ORDER BY publisher, toStartOfHour(timestamp), entry_id, receipt_id, payload_hash, timestamp";
+const ORDER: &str =
+    "ORDER BY reverse(publisher), toStartOfHour(timestamp), entry_id, receipt_id, payload_hash, timestamp";
 
 /// Rows before or behind a place; spelled out, so that the primary key cuts it.
 fn beside(place: &str, than: &str, last: &str) -> String {
     let time = format!("fromUnixTimestamp64Milli({{{place}_ms:Int64}}, 'UTC')");
     let parts = [
-        ("publisher", format!("{{{place}_publisher:String}}")),
+        ("reverse(publisher)", format!("reverse({{{place}_publisher:String}})")),
         ("toStartOfHour(timestamp)", format!("toStartOfHour({time})")),
         ("entry_id", format!("{{{place}_entry:UUID}}")),
         ("receipt_id", format!("{{{place}_receipt:UUID}}")),
@@ -171,7 +172,7 @@ impl Warehouse {
         if scope.is_empty() {
             return Ok(Vec::new());
         }
-        let mut condition = scope.condition().to_owned();
+        let mut condition = scope.condition();
         if after.is_some() {
             condition = format!("{condition} AND {}", beside("after", ">", ">"));
         }

@@ -30,7 +30,7 @@ impl ReceiptsOf {
 
     pub(super) fn condition(&self) -> String {
         match self {
-            Self::Publisher(scope, None) => scope.condition().to_owned(),
+            Self::Publisher(scope, None) => scope.condition(),
             Self::Publisher(scope, Some(_)) => format!("{} AND {OF_KEY}", scope.condition()),
             Self::Key(_) => OF_KEY.to_owned(),
         }
@@ -76,7 +76,7 @@ pub struct StoredReceipt {
     pub received_at_ms: i64,
     /// The receipt's own timestamp, milliseconds since the Unix epoch.
     pub timestamp_ms: i64,
-    /// `content.publisher`.
+    /// Host of `content.url`, in lower case.
     pub publisher: String,
     /// `content.entryId`.
     pub entry_id: Uuid,

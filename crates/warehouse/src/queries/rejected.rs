@@ -14,6 +14,7 @@ use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
 use uuid::Uuid;
 
+use super::scope::reversed_name;
 use super::{
     Below, FINAL_SETTINGS, QueryScope, REFUSED_BY_POLICY, REFUSED_BY_WAREHOUSE, REJECTED_SETTINGS, TIME_MS_MAX,
     TIME_MS_MIN,
@@ -298,14 +299,14 @@ impl Warehouse {
                 ),
                 // Spelled out, so that the primary key cuts it.
                 RejectedOrder::Stored => format!(
-                    " AND (publisher > {{after_publisher:String}} OR publisher = {{after_publisher:String}}
+                    " AND (reverse(publisher) > reverse({{after_publisher:String}}) OR publisher = {{after_publisher:String}}
                         AND (received_at > {AFTER_MS} OR received_at = {AFTER_MS} AND position > {{after_position:UInt128}}))"
                 ),
             });
         }
         let order_by = match order {
             RejectedOrder::Newest => "received_at DESC, position DESC",
-            RejectedOrder::Stored => "publisher, received_at, position",
+            RejectedOrder::Stored => "reverse(publisher), received_at, position",
         };
         let sql = format!(
             "SELECT publisher, toUnixTimestamp64Milli(received_at) AS received_at_ms, position
@@ -394,30 +395,28 @@ impl Warehouse {
         self.rows("standing_rejections", call).await
     }
 
-    /// Returns those payloads with these IDs that count already. The payloads' own members, a range
-    /// of publishers and one of `timestamp`s (milliseconds since the Unix epoch), keeps the search
-    /// to where they would stand; both inclusive.
+    /// Returns those payloads with these IDs that count already. The payloads' own members, their
+    /// publishers and a range of `timestamp`s (milliseconds since the Unix epoch, inclusive), keep
+    /// the search to where they would stand.
     ///
     /// # Errors
     /// [`WarehouseError`].
     pub async fn standing(
         &self,
-        publishers: RangeInclusive<&str>,
+        publishers: &[&str],
         timestamps_ms: RangeInclusive<i64>,
         receipt_ids: &[Uuid],
     ) -> Result<Vec<StandingPayload>, WarehouseError> {
         let sql = format!(
             "SELECT receipt_id AS id, payload_hash AS hash, arrayMin(positions) AS first_position FROM receipts FINAL
-             WHERE publisher >= {{publisher_min:String}} AND publisher <= {{publisher_max:String}}
+             WHERE {KEY_RANGE}
                 AND timestamp >= fromUnixTimestamp64Milli({{from_ms:Int64}}, 'UTC')
                 AND timestamp <= fromUnixTimestamp64Milli({{to_ms:Int64}}, 'UTC')
                 AND receipt_id IN {{receipt_ids:Array(UUID)}} {FINAL_SETTINGS}"
         );
         let mut all = Vec::new();
         for receipt_ids in receipt_ids.chunks(NAMED_MAX) {
-            let call = SqlStatement::new(&*sql)
-                .with("publisher_min", (*publishers.start()).to_owned())
-                .with("publisher_max", (*publishers.end()).to_owned())
+            let call = key_range(SqlStatement::new(&*sql), publishers.iter().copied())
                 .with("from_ms", (*timestamps_ms.start()).clamp(TIME_MS_MIN, TIME_MS_MAX))
                 .with("to_ms", (*timestamps_ms.end()).clamp(TIME_MS_MIN, TIME_MS_MAX))
                 .with(
@@ -435,21 +434,28 @@ impl Warehouse {
 /// A call over the rows at `keys`. The range of publishers and times is for the primary key.
 fn at(keys: &[RejectedCursor], select: &str) -> SqlStatement {
     let times = || keys.iter().map(|key| key.received_at_ms);
-    let publishers = || keys.iter().map(|key| key.publisher.as_str());
     let sql = format!(
         "{select} FROM rejected FINAL
-         WHERE publisher >= {{publisher_min:String}} AND publisher <= {{publisher_max:String}}
+         WHERE {KEY_RANGE}
             AND received_at >= fromUnixTimestamp64Milli({{from_ms:Int64}}, 'UTC')
             AND received_at <= fromUnixTimestamp64Milli({{to_ms:Int64}}, 'UTC')
             AND position IN {{positions:Array(UInt128)}} {REJECTED_SETTINGS}"
     );
-    SqlStatement::new(sql)
-        .with("publisher_min", publishers().min().unwrap_or_default().to_owned())
-        .with("publisher_max", publishers().max().unwrap_or_default().to_owned())
+    key_range(SqlStatement::new(sql), keys.iter().map(|key| key.publisher.as_str()))
         .with("from_ms", times().min().unwrap_or_default())
         .with("to_ms", times().max().unwrap_or_default())
         .with("positions", keys.iter().map(|key| key.position).collect::<Vec<_>>())
         .slow()
+}
+
+/// A condition that publishers are in a range of the primary key, which [`key_range`] fills.
+const KEY_RANGE: &str = "reverse(publisher) >= {reversed_min:String} AND reverse(publisher) <= {reversed_max:String}";
+
+/// A call with the smallest range of the primary key that has these publishers.
+fn key_range<'a>(call: SqlStatement, publishers: impl Iterator<Item = &'a str> + Clone) -> SqlStatement {
+    let reversed = publishers.map(reversed_name);
+    call.with("reversed_min", reversed.clone().min().unwrap_or_default())
+        .with("reversed_max", reversed.max().unwrap_or_default())
 }
 
 fn rejected(row: RejectedListRow, replays: &mut HashMap<u128, Replay>) -> Rejected {

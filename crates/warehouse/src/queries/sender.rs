@@ -7,7 +7,7 @@ use clickhouse::Row;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::{FINAL_SETTINGS, hex};
+use super::{FINAL_SETTINGS, VERIFIED, hex};
 use crate::{SqlStatement, Warehouse, WarehouseError};
 
 /// Occurrences of a key's accepted receipts that one page covers: each is compared with the others
@@ -50,7 +50,7 @@ impl LogRanges {
     }
 }
 
-/// The outcome of one occurrence, other than `verified`.
+/// The outcome of one occurrence that isn't simply counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SenderOutcome {
     /// The receipt was rejected, and no replay has accepted it since.
@@ -70,6 +70,8 @@ pub enum SenderOutcome {
     Duplicate,
     /// Another payload of the key has the same ID, and occurred before.
     Conflict,
+    /// The receipt was accepted, and belonged to no verified domain when it arrived.
+    Unattributed,
 }
 
 /// An occurrence in the log `receipts` and its outcome.
@@ -128,6 +130,7 @@ struct OccurrenceRow {
     #[serde(with = "clickhouse::serde::uuid")]
     id: Uuid,
     hash: [u8; 32],
+    verified: bool,
 }
 
 #[derive(Row, Deserialize)]
@@ -152,14 +155,14 @@ impl Warehouse {
         if ranges.0.is_empty() {
             return Ok(SenderPage::default());
         }
-        let repeats = self.sender_repeats(key, ranges).await?;
+        let accepted = self.sender_accepted(key, ranges).await?;
         let rejected = self.sender_rejections(key, ranges, limit).await?;
-        let has_receipts = repeats.has_receipts || !rejected.is_empty();
+        let has_receipts = accepted.has_receipts || !rejected.is_empty();
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         // As many as requested: there may be more behind the last one.
         let rejected_end = rejected.get(limit.saturating_sub(1)).map(|last| last.position + 1);
-        let end = [repeats.next, rejected_end].into_iter().flatten().min();
-        let mut occurrences: Vec<_> = repeats.occurrences.into_iter().chain(rejected).collect();
+        let end = [accepted.next, rejected_end].into_iter().flatten().min();
+        let mut occurrences: Vec<_> = accepted.occurrences.into_iter().chain(rejected).collect();
         occurrences.retain(|one| end.is_none_or(|end| one.position < end));
         occurrences.sort_by_key(|one| one.position);
         if occurrences.len() > limit {
@@ -209,12 +212,12 @@ impl Warehouse {
         Ok(rows.into_iter().map(occurrence).collect())
     }
 
-    /// Duplicates and conflicts among the first occurrences of the ranges. Occurrences that no
-    /// signature binds to the key's owner are left out: somebody else delivered them.
-    async fn sender_repeats(&self, key: &[u8; 32], ranges: &LogRanges) -> Result<SenderPage, WarehouseError> {
+    /// Outcomes of the first accepted occurrences of the ranges. Occurrences that no signature
+    /// binds to the key's owner are left out: somebody else delivered them.
+    async fn sender_accepted(&self, key: &[u8; 32], ranges: &LogRanges) -> Result<SenderPage, WarehouseError> {
         // Copies that aren't merged yet have positions of their own, so FINAL isn't needed.
         let sql = format!(
-            "SELECT position, receipt_id AS id, payload_hash AS hash
+            "SELECT position, receipt_id AS id, payload_hash AS hash, {VERIFIED} AS verified
              FROM receipts ARRAY JOIN {SIGNED_POSITIONS} AS position
              WHERE {OF_KEY} AND arrayMax(CAST(positions, 'Array(UInt64)')) >= {{least:UInt64}} AND {IN_RANGES}
              ORDER BY position LIMIT 1 BY position LIMIT {{limit:UInt32}}"
@@ -235,6 +238,8 @@ impl Warehouse {
                 .any(|(hash, first)| *hash != row.hash && *first < row.position)
             {
                 SenderOutcome::Conflict
+            } else if !row.verified {
+                SenderOutcome::Unattributed
             } else {
                 return None;
             };

@@ -44,8 +44,8 @@ CREATE TABLE IF NOT EXISTS `receipts_1`.receipts
 )
 ENGINE = ReplicatedAggregatingMergeTree('/clickhouse/tables/receipts_1/receipts', '{replica}')
 PARTITION BY toYYYYMM(timestamp)
-PRIMARY KEY (publisher, toStartOfHour(timestamp), entry_id, receipt_id)
-ORDER BY (publisher, toStartOfHour(timestamp), entry_id, receipt_id, payload_hash, timestamp);
+PRIMARY KEY (reverse(publisher), toStartOfHour(timestamp), entry_id, receipt_id)
+ORDER BY (reverse(publisher), toStartOfHour(timestamp), entry_id, receipt_id, payload_hash, timestamp);
 
 CREATE TABLE IF NOT EXISTS `receipts_1`.evidence
 (
@@ -59,8 +59,8 @@ CREATE TABLE IF NOT EXISTS `receipts_1`.evidence
 )
 ENGINE = ReplicatedAggregatingMergeTree('/clickhouse/tables/receipts_1/evidence', '{replica}')
 PARTITION BY toYYYYMM(timestamp)
-PRIMARY KEY (publisher, toStartOfHour(timestamp))
-ORDER BY (publisher, toStartOfHour(timestamp), receipt_id, payload_hash, timestamp)
+PRIMARY KEY (reverse(publisher), toStartOfHour(timestamp))
+ORDER BY (reverse(publisher), toStartOfHour(timestamp), receipt_id, payload_hash, timestamp)
 SETTINGS index_granularity = 1024;
 
 CREATE TABLE IF NOT EXISTS `receipts_1`.rejected
@@ -88,7 +88,7 @@ CREATE TABLE IF NOT EXISTS `receipts_1`.rejected
 )
 ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/receipts_1/rejected', '{replica}')
 PARTITION BY toYYYYMM(received_at)
-ORDER BY (publisher, received_at, position);
+ORDER BY (reverse(publisher), received_at, position);
 
 CREATE TABLE IF NOT EXISTS `receipts_1`.ledger
 (
@@ -181,8 +181,8 @@ CREATE TABLE IF NOT EXISTS `receipts_1`.usage
 )
 ENGINE = ReplicatedAggregatingMergeTree('/clickhouse/tables/receipts_1/usage', '{replica}')
 PARTITION BY toYYYYMM(toDateTime(time, 'UTC'))
-PRIMARY KEY (grain, publisher, time, entry_id, half_hour, key)
-ORDER BY (grain, publisher, time, entry_id, half_hour, key, client_id, purpose, model_id, client_name,
+PRIMARY KEY (grain, reverse(publisher), time, entry_id, half_hour, key)
+ORDER BY (grain, reverse(publisher), time, entry_id, half_hour, key, client_id, purpose, model_id, client_name,
     organization, client_version, url, operator, key_fingerprint, verified, revision)
 SETTINGS index_granularity = 256,
     min_compress_block_size = 4096,

@@ -46,8 +46,8 @@ CREATE TABLE IF NOT EXISTS `receipts`.receipts
 )
 ENGINE = AggregatingMergeTree
 PARTITION BY toYYYYMM(timestamp)
-PRIMARY KEY (publisher, toStartOfHour(timestamp), entry_id, receipt_id)
-ORDER BY (publisher, toStartOfHour(timestamp), entry_id, receipt_id, payload_hash, timestamp)
+PRIMARY KEY (reverse(publisher), toStartOfHour(timestamp), entry_id, receipt_id)
+ORDER BY (reverse(publisher), toStartOfHour(timestamp), entry_id, receipt_id, payload_hash, timestamp)
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1,
     min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1;
 
@@ -63,8 +63,8 @@ CREATE TABLE IF NOT EXISTS `receipts`.evidence
 )
 ENGINE = AggregatingMergeTree
 PARTITION BY toYYYYMM(timestamp)
-PRIMARY KEY (publisher, toStartOfHour(timestamp))
-ORDER BY (publisher, toStartOfHour(timestamp), receipt_id, payload_hash, timestamp)
+PRIMARY KEY (reverse(publisher), toStartOfHour(timestamp))
+ORDER BY (reverse(publisher), toStartOfHour(timestamp), receipt_id, payload_hash, timestamp)
 SETTINGS index_granularity = 1024,
     fsync_after_insert = 1, fsync_part_directory = 1,
     min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1;
@@ -94,7 +94,7 @@ CREATE TABLE IF NOT EXISTS `receipts`.rejected
 )
 ENGINE = ReplacingMergeTree
 PARTITION BY toYYYYMM(received_at)
-ORDER BY (publisher, received_at, position)
+ORDER BY (reverse(publisher), received_at, position)
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1,
     min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1;
 
@@ -199,8 +199,8 @@ CREATE TABLE IF NOT EXISTS `receipts`.usage
 )
 ENGINE = AggregatingMergeTree
 PARTITION BY toYYYYMM(toDateTime(time, 'UTC'))
-PRIMARY KEY (grain, publisher, time, entry_id, half_hour, key)
-ORDER BY (grain, publisher, time, entry_id, half_hour, key, client_id, purpose, model_id, client_name,
+PRIMARY KEY (grain, reverse(publisher), time, entry_id, half_hour, key)
+ORDER BY (grain, reverse(publisher), time, entry_id, half_hour, key, client_id, purpose, model_id, client_name,
     organization, client_version, url, operator, key_fingerprint, verified, revision)
 SETTINGS index_granularity = 256,
     min_compress_block_size = 4096,

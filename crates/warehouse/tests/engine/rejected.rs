@@ -251,14 +251,14 @@ fn standing_payloads_are_found_by_what_they_hash() {
         let row = one.row(0);
         let (publisher, at) = (row.publisher, row.timestamp_ms);
         let ids: Vec<Uuid> = (10..1_200).map(Uuid::from_u128).chain([row.receipt_id]).collect();
-        let standing = warehouse.standing(publisher..=publisher, at..=at, &ids).await;
+        let standing = warehouse.standing(&[publisher], at..=at, &ids).await;
         let expected = StandingPayload {
             id: row.receipt_id,
             hash: *row.payload_hash,
             first_position: position(0, 3, 0),
         };
         assert_eq!(standing.unwrap(), [expected]);
-        let elsewhere = warehouse.standing(publisher..=publisher, at + 1..=at + 2, &ids).await;
+        let elsewhere = warehouse.standing(&[publisher], at + 1..=at + 2, &ids).await;
         assert_eq!(elsewhere.unwrap(), []);
     });
 }

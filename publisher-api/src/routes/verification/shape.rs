@@ -19,8 +19,8 @@ pub(super) struct GenerateBody {
     /// Place in which you will publish the token; `dns` if it isn't given.
     #[schema(value_type = Option<Method>)]
     pub(super) method: Option<VerificationMethod>,
-    /// Whether its subdomains are to be yours too, but for those that another account verifies;
-    /// `false` if it isn't given.
+    /// Whether its subdomains are to be yours too, but for those that another account verifies. If
+    /// it isn't given: `true`, and `false` for a public suffix.
     pub(super) include_subdomains: Option<bool>,
 }
 

@@ -350,7 +350,7 @@ impl Account {
             actor: "user:test",
             domains: &[domain.parse().unwrap()],
             method: VerificationMethod::Dns,
-            include_subdomains: false,
+            include_subdomains: Some(false),
         };
         let store = &stack.deps.accounts;
         let issued = store.create_challenges(&wish).await.unwrap();

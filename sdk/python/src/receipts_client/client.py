@@ -140,8 +140,8 @@ class Client:
         """Yield what became of receipts that weren't simply counted, from ``after`` on.
 
         Each is a line of ``GET /api/v1/client/outcomes`` (docs/outcomes.md): ``outcome`` is
-        ``rejected``, ``duplicate`` or ``conflict``. Hand the last ``cursor`` back as ``after``.
-        Raises ``ReceiptsError``.
+        ``rejected``, ``duplicate``, ``conflict`` or ``unattributed``. Hand the last ``cursor`` back
+        as ``after``. Raises ``ReceiptsError``.
         """
         return outcomes(self._transport, self._signer, self._analytics_url, after)
 

@@ -32,8 +32,8 @@ _RETRY_AFTER_S_MAX = 30.0
 class Entry:
     """What the service has of a URL (docs/receipt-format.md).
 
-    ``publisher`` is the verified domain that the URL belongs to, for ``Use.publisher``; ``None`` if
-    nobody has verified one, so that nobody would see a receipt. ``entry_id`` is the listed entry's
+    ``publisher`` is the verified domain that the URL belongs to; ``None`` if nobody has verified
+    one, so that nobody would see a receipt. ``entry_id`` is the listed entry's
     ID, or the derived one. ``url`` is the canonical URL.
     """
 

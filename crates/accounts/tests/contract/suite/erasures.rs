@@ -2,7 +2,7 @@
 
 use accounts::{
     Accounts, COLLECTIONS, Cancellation, CancelledErasure, Coverage, ERASURES_OPEN_MAX, EntriesWish, EntryAuthors,
-    EntryContent, EntryTitle, EntryUrl, Erasure, ErasureState, ErasureWish, ExportValue, KeyWish, MailKind,
+    EntryContent, EntryTitle, EntryUrl, Erasure, ErasureState, ErasureWish, ExportValue, Inherited, KeyWish, MailKind,
     MailSubject, NewEntry, RequestedErasure, Scope, Subject, User, UserChange,
 };
 use sqlx::Row;
@@ -354,9 +354,13 @@ async fn receipts_of_a_domain_that_was_transferred_are_not_erased(place: Place) 
     place.pass_ms(HOUR_MS);
     assert_eq!(accounts.begin_scheduled_erasures().await.unwrap(), 1);
     let begun = state(&accounts, &asked).await.wish.receipt_metadata.unwrap();
+    let with_subdomains = Inherited {
+        parent: "example.org".to_owned(),
+        except: Vec::new(),
+    };
     assert_eq!(
         (begun.domains, begun.inherited),
-        (vec!["example.org".to_owned()], Vec::new())
+        (vec!["example.org".to_owned()], vec![with_subdomains])
     );
 }
 

@@ -93,7 +93,7 @@ async fn every_collection_is_walked_whole(place: Place) {
     );
     assert_eq!(
         (domains[0][3].clone(), domains[0][6].clone()),
-        (ExportValue::Flag(false), ExportValue::Absent)
+        (ExportValue::Flag(true), ExportValue::Absent)
     );
     let keys = walk(&accounts, &mine, collection("keys"), 2).await;
     assert_eq!(keys[0][2], ExportValue::List(vec!["read".to_owned()]));

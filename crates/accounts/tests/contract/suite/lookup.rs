@@ -56,13 +56,10 @@ async fn look_up(accounts: &Accounts, url: &str) -> ListedEntry {
     accounts.entries_by_url(&urls(&[url])).await.unwrap().remove(0)
 }
 
-/// Verifies a domain together with its subdomains, for an account of its own.
-async fn account_with_subdomains(place: &Place, accounts: &Accounts, domain: &str) -> String {
-    let account_id = account(accounts, domain).await;
-    let statement = "UPDATE domains SET include_subdomains = 1 WHERE domain = $1";
-    let update = sqlx::query(statement).bind(domain);
+async fn include_subdomains(place: &Place, domain: &str, are_included: bool) {
+    let statement = "UPDATE domains SET include_subdomains = $1 WHERE domain = $2";
+    let update = sqlx::query(statement).bind(i64::from(are_included)).bind(domain);
     update.execute(&place.raw().await).await.unwrap();
-    account_id
 }
 
 async fn urls_are_found_in_any_form(place: Place) {
@@ -110,7 +107,10 @@ async fn only_accounts_that_speak_for_a_host_list_its_urls(place: Place) {
     .await;
     assert_eq!(look_up(&accounts, url).await, listed("example.com", 1));
     assert_eq!(look_up(&accounts, "https://other.example/a").await, unlisted(None));
-    assert_eq!(look_up(&accounts, "https://www.example.com/a").await, unlisted(None));
+    let www = "https://www.example.com/a";
+    assert_eq!(look_up(&accounts, www).await, unlisted(Some("example.com")));
+    include_subdomains(&place, "example.com", false).await;
+    assert_eq!(look_up(&accounts, www).await, unlisted(None));
 
     // While the verification has ended, nobody lists it. Afterwards the new owner does.
     place.pass_ms(YEAR_MS + HOUR_MS);
@@ -139,7 +139,7 @@ async fn only_accounts_that_speak_for_a_host_list_its_urls(place: Place) {
 
 async fn the_nearest_verified_domain_decides(place: Place) {
     let accounts = place.open().await;
-    let parent = account_with_subdomains(&place, &accounts, "example.com").await;
+    let parent = account(&accounts, "example.com").await;
     let url = "https://blog.example.com/a";
     let below = "https://x.blog.example.com/a";
     create(&accounts, &parent, vec![entry(1, url), entry(2, below)]).await;
@@ -147,6 +147,7 @@ async fn the_nearest_verified_domain_decides(place: Place) {
 
     // Another account verifies the subdomain alone: nobody speaks for what is below it.
     let child = account(&accounts, "blog.example.com").await;
+    include_subdomains(&place, "blog.example.com", false).await;
     assert_eq!(look_up(&accounts, url).await, unlisted(Some("blog.example.com")));
     assert_eq!(look_up(&accounts, below).await, unlisted(None));
     create(&accounts, &child, vec![entry(3, url)]).await;
@@ -155,6 +156,7 @@ async fn the_nearest_verified_domain_decides(place: Place) {
     // A domain of the same account hides nothing of its parent's.
     let new = owned(&accounts, wish("example.com,shop.example.com")).await;
     accounts.create_publisher_key(new).await.unwrap();
+    include_subdomains(&place, "shop.example.com", false).await;
     let shop = "https://x.shop.example.com/a";
     create(&accounts, &parent, vec![entry(4, shop)]).await;
     assert_eq!(look_up(&accounts, shop).await, listed("example.com", 4));
@@ -164,8 +166,10 @@ async fn the_nearest_verified_domain_decides(place: Place) {
     );
 
     // Subdomains of a public suffix belong to different people.
-    let suffix = account_with_subdomains(&place, &accounts, "github.io").await;
+    let suffix = account(&accounts, "github.io").await;
     create(&accounts, &suffix, vec![entry(5, "https://someone.github.io/a")]).await;
+    assert_eq!(look_up(&accounts, "https://someone.github.io/a").await, unlisted(None));
+    include_subdomains(&place, "github.io", true).await;
     assert_eq!(look_up(&accounts, "https://someone.github.io/a").await, unlisted(None));
 }
 

@@ -39,7 +39,7 @@ async fn verify(accounts: &Accounts, account_id: &str, domain: &str) -> Verifica
         actor: "key:test",
         domains: &domains(domain),
         method: VerificationMethod::Dns,
-        include_subdomains: false,
+        include_subdomains: Some(false),
     };
     let issued = accounts.create_challenges(&wish).await.unwrap();
     accounts.verify("key:test", &issued[0].challenge).await.unwrap()

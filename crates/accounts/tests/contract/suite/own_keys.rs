@@ -65,8 +65,8 @@ async fn a_limited_key_speaks_for_its_domains_alone(place: Place) {
     let accounts = place.open().await;
     let all = issue(&accounts, "example.com,example.net,shop.example.com").await;
     let (account_id, net) = (all.account_id.as_str(), domains("example.net"));
-    let include = "UPDATE domains SET include_subdomains = 1 WHERE domain = 'example.com'";
-    sqlx::query(include).execute(&place.raw().await).await.unwrap();
+    let exclude = "UPDATE domains SET include_subdomains = 0 WHERE domain = 'example.net'";
+    sqlx::query(exclude).execute(&place.raw().await).await.unwrap();
     let wish = limited("example.net,example.com,example.net");
     let key = accounts.create_key(account_id, wish, ME).await.unwrap();
     let names = vec!["example.com".to_owned(), "example.net".to_owned()];

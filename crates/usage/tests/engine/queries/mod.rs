@@ -7,7 +7,7 @@ mod receipt;
 
 use usage::{DashboardStats, GroupBy, Metric, Ranking, Usage};
 use uuid::Uuid;
-use warehouse::{Filter, QueryScope, SqlStatement, WarehouseError};
+use warehouse::{Below, Filter, QueryScope, SqlStatement, WarehouseError};
 
 use self::harness::{batch, compensate, count, insert};
 use self::receipt::{NOON_MS, Receipt};
@@ -270,6 +270,53 @@ fn of_receipts_of_one_millisecond_the_greatest_text_counts() {
             assert_eq!(found.items[0].name, text);
             let found = usage.content(&news(), &filter, Uuid::from_u128(7), 5).await.unwrap();
             assert_eq!(found.top_clients[0].name, text);
+        }
+    });
+}
+
+#[test]
+fn a_domains_subdomains_are_found_by_the_primary_key() {
+    run(async {
+        let usage = fresh().await;
+        // 50 domains with 40 hosts each.
+        let hosts = (0..2_000u32).map(|number| Receipt {
+            publisher: format!("h{}.d{}.example", number / 50, number % 50),
+            ..Receipt::new(u128::from(number))
+        });
+        insert(&usage, &hosts.collect::<Vec<_>>(), 0).await;
+        let below = |domain: usize, except: &[&str]| Below {
+            parent: format!("d{domain}.example"),
+            except: except.iter().map(ToString::to_string).collect(),
+        };
+        let scope = |own: &[&str], below: Vec<Below>| QueryScope {
+            publishers: own.iter().map(ToString::to_string).collect(),
+            below,
+        };
+        let ask = async |scope: &QueryScope, select: &str| {
+            let sql = select.replace("{scope}", &scope.condition());
+            usage
+                .warehouse()
+                .one::<String>("test", scope.bind(SqlStatement::new(sql)))
+                .await
+        };
+        for (scope, receipts, granules_max) in [
+            (scope(&["d7.example", "h1.d8.example"], vec![below(7, &[])]), 41, 3),
+            (scope(&[], vec![below(7, &["h1.d7.example"]), below(17, &[])]), 79, 4),
+            (
+                scope(&["h1.d49.example"], (0..20).map(|one| below(one, &[])).collect()),
+                801,
+                9,
+            ),
+        ] {
+            let count = "SELECT toString(sum(receipts)) FROM usage WHERE grain = 'client' AND {scope}";
+            assert_eq!(ask(&scope, count).await.unwrap(), receipts.to_string(), "{scope:?}");
+            let explained = "SELECT arrayStringConcat(groupArray(explain), '\n') FROM (
+                EXPLAIN indexes = 1 SELECT sum(receipts) FROM usage WHERE grain = 'client' AND {scope})";
+            let plan = ask(&scope, explained).await.unwrap();
+            let (_, granules) = plan.rsplit_once("Granules: ").unwrap();
+            let (read, of) = granules.split_once('/').unwrap();
+            let of: u32 = of.split_whitespace().next().unwrap().parse().unwrap();
+            assert!(read.parse::<u32>().unwrap() <= granules_max && of > 16, "{plan}");
         }
     });
 }
