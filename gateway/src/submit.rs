@@ -73,7 +73,7 @@ pub(crate) async fn batch(call: &mut Call<'_>, headers: &HeaderMap, upload: &mut
     let (checking, address) = (Arc::clone(&shared), call.sender.key);
     let check = move || {
         let read = checking.judge.read_signed_batch(body.as_ref(), arrived_ms);
-        let receipts = read.as_ref().map_or(1, |batch| batch.receipt_count());
+        let receipts = read.as_ref().map_or(1, |batch| batch.head().receipt_count);
         // Each receipt has a signature, which the verifier will check. None is verified before the
         // charge.
         let charged = read.as_ref().map_or(Ok(None), |batch| {
