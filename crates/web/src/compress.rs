@@ -162,12 +162,8 @@ mod tests {
         let text: String = (0..40_000)
             .map(|number| format!("{{\"receipts\": {number}}}\n"))
             .collect();
-        for kind in [
-            "application/json",
-            "text/csv; charset=utf-8",
-            "application/problem+json",
-        ] {
-            let response = compressed(answer(kind, &text));
+        for (kind, tag) in [("application/json", "W/\"a\""), ("text/csv; charset=utf-8", "\"a\"")] {
+            let response = compressed(answer(kind, tag, &text));
             assert_eq!(response.headers()[header::CONTENT_ENCODING], "gzip");
             assert_eq!(response.headers()[header::ETAG], "W/\"a\"");
             assert!(!response.headers().contains_key(header::CONTENT_LENGTH));

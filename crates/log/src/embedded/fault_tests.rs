@@ -49,7 +49,7 @@ async fn append(log: &EmbeddedLog, numbers: std::ops::Range<usize>) -> Vec<(usiz
     let mut acknowledged = Vec::new();
     for number in numbers {
         match log.append(record(number)).await {
-            Ok(position) => acknowledged.push((number, position.offset)),
+            Ok(appended) => acknowledged.push((number, appended.position.offset)),
             Err(AppendError::Unavailable(_)) => {}
             Err(other) => panic!("{other}"),
         }

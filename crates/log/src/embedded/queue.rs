@@ -284,7 +284,7 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used)]
 
     use super::*;
-    use crate::record::RecordKind;
+    use crate::record::{Position, RecordKind};
 
     fn record() -> Record {
         Record {
@@ -359,13 +359,20 @@ mod tests {
         assert_eq!((continues, group.bytes), (vec![true, true, false], 120));
         group.answer(|index| {
             let (epoch, partition) = (1, 0);
-            Ok(Position {
-                epoch,
-                partition,
-                offset: index,
+            Ok(Appended {
+                position: Position {
+                    epoch,
+                    partition,
+                    offset: index,
+                },
+                appended_at_ms: 0,
             })
         });
-        assert_eq!(answer.try_recv().unwrap().unwrap().offset, 2, "the last one's position");
+        assert_eq!(
+            answer.try_recv().unwrap().unwrap().position.offset,
+            2,
+            "the last one's position"
+        );
         queue.release(4, 130);
         let _answers: Vec<_> = (0..8).map(|_| queue.push(record(), 1).unwrap()).collect();
         assert!(
