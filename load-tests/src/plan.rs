@@ -183,6 +183,11 @@ impl Plan {
             "--clients and --entries must be at least 1"
         );
         ensure!((1..=10_000).contains(&arguments.batch), "--batch goes from 1 to 10000");
+        // Larger batches may be abandoned, which the expected outcomes don't know.
+        ensure!(
+            arguments.batch <= 512 || arguments.tampered <= 0.0,
+            "--batch goes to 512 with --tampered: behind 100 bad signatures the rest of a batch isn't judged"
+        );
         ensure!(!arguments.gateway.is_empty(), "--gateway must name one");
         ensure!(arguments.concurrency > 0, "--concurrency must be at least 1");
         ensure!(arguments.rate.is_none_or(|rate| rate > 0.0), "--rate must be above 0");
