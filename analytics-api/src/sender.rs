@@ -163,7 +163,8 @@ impl SenderGate {
 
     /// Charges a request to its address and its key, and verifies its signature in between.
     fn admit(&self, request: &Request) -> (Option<(u32, Decision)>, Result<ProvenSender, Failure>) {
-        let cost = (self.cost)(request).min(self.of_key.per_minute);
+        let most = self.of_key.per_minute.min(self.of_address.per_minute);
+        let cost = (self.cost)(request).min(most);
         let address = address_key(&self.proxies, request.headers(), request.extensions());
         let claimed = claimed_fingerprint(request.headers());
         let is_known = claimed.is_some_and(|key| self.known.contains(&key));
