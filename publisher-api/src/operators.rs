@@ -76,7 +76,7 @@ async fn begin<'a>(
 ) -> Result<(), AccountsError> {
     let mut left = Vec::new();
     for operator in std::mem::take(due) {
-        let Ok(place) = places.take(&operator.account_id) else {
+        let Ok(place) = places.take(&[&operator.account_id]) else {
             left.push(operator);
             continue;
         };
