@@ -37,8 +37,12 @@ pub(crate) struct PublishedKeys(HashMap<String, PublicKey>);
 impl PublishedKeys {
     /// Reads a JWK Set.
     pub(crate) fn read(body: &[u8]) -> Result<Self, AcknowledgementError> {
-        let keys = parse_directory(body, KEYS_MAX).map_err(|why| error(format!("{KEYS_PATH}: {why}")))?;
-        let keys = keys.into_iter().filter(|key| key.key.algorithm() == Algorithm::Ed25519);
+        let keys = parse_directory(body, KEYS_MAX, jiff::Timestamp::now().as_second())
+            .map_err(|why| error(format!("{KEYS_PATH}: {why}")))?;
+        let keys = keys
+            .into_iter()
+            .flatten()
+            .filter(|key| key.key.algorithm() == Algorithm::Ed25519);
         Ok(Self(keys.map(|key| (key.thumbprint, key.key)).collect()))
     }
 

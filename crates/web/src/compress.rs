@@ -1,7 +1,7 @@
 //! Compression of answers by gzip, where the client accepts it.
 //!
-//! A piece of [`PIECE_BYTES`] takes about 0.1 ms, so it is done in place: a runtime's thread is free
-//! for others after each piece, however long the answer is.
+//! A piece of [`PIECE_BYTES`] takes about 0.1 ms, so it is done in place: a runtime's thread is
+//! free for others after each piece, however long the answer is.
 
 use std::io::Write as _;
 use std::pin::Pin;
@@ -77,7 +77,7 @@ fn strong_tag(headers: &HeaderMap) -> Option<&[u8]> {
 /// A body on its way through the encoder.
 struct Compressed {
     inner: Body,
-    /// None once the end was written.
+    /// The encoder; none once the end was written.
     encoder: Option<GzEncoder<Vec<u8>>>,
     /// Bytes of the answer that are still to be compressed.
     waiting: Bytes,
