@@ -382,7 +382,7 @@ pub(crate) async fn strangers_cannot_rename_a_client(stack: &Stack) {
     assert_eq!(listed["totalClients"], 5);
     let totals = ok(stack, &format!("/api/v1/analytics/dashboard?{range}")).await;
     assert_eq!(totals["uniqueClients"], 5);
-    let series = format!("/api/v1/analytics/timeseries?interval=month&from=2026-03-01&to=2026-04-01");
+    let series = "/api/v1/analytics/timeseries?interval=month&from=2026-03-01&to=2026-04-01";
     let points = ok(stack, &format!("{series}&metric=clients")).await;
     assert_eq!(points["points"][0]["value"], 5);
     let grouped = ok(stack, &format!("{series}&groupBy=client")).await;
