@@ -220,10 +220,11 @@ mod tests {
     fn every_reason_of_the_webhook_has_a_page() {
         let pages = problems::all();
         for reason in RejectReason::ALL {
-            // The webhook judges with the policy on entries alone, and without a warehouse.
+            // The webhook judges with the policy on entries alone, and without a warehouse. It answers
+            // with what it has judged.
             let is_foreign = match reason {
                 RejectReason::EntryUnknown => false,
-                RejectReason::RefusedByWarehouse => true,
+                RejectReason::RefusedByWarehouse | RejectReason::BatchAbandoned => true,
                 _ => reason.is_of_policy(),
             };
             assert!(

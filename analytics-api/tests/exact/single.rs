@@ -48,7 +48,8 @@ pub(crate) fn receipt(view: &View<'_>, id: Uuid, selection: &Selection) -> Expec
         .receipts()
         .filter(|stored| stored.fact.receipt_id == id && seen(stored.fact.publisher))
         .collect();
-    stored.sort_by_key(|stored| *stored.positions.first().unwrap());
+    // Proven ones first.
+    stored.sort_by_key(|stored| (stored.fact.operator.is_empty(), *stored.positions.first().unwrap()));
     let refused: Vec<&Refused> = view
         .model
         .refused()
@@ -89,6 +90,7 @@ pub(crate) fn receipt(view: &View<'_>, id: Uuid, selection: &Selection) -> Expec
         "timestamp": first.map(|stored| utc_text(stored.fact.timestamp_ms)),
         "receivedAt": first.map(|stored| stored.received_ms).or(refusal.map(|one| one.received_ms)).map(utc_text),
         "receipts": stored.iter().map(payload).collect::<Vec<Value>>(),
+        "nextCursor": null,
         "rejections": refused.iter().map(rejection).collect::<Vec<Value>>(),
     });
     if let (None, Some(refusal)) = (first, refusal) {

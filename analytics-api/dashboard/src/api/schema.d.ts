@@ -283,11 +283,11 @@ export interface paths {
         };
         /**
          * Outcomes of a sender's receipts
-         * @description Receipts that the signing key sent and that are rejected, duplicates, or conflict with another
-         *     receipt of the same ID: one line each, in the order of each partition of the log, and a last
-         *     line with `completeThrough` and the cursor to continue with. Everything is covered that the
-         *     cursor passes, through the last million records of each partition. What a replay has accepted
-         *     since is left out.
+         * @description Receipts that the signing key sent and that are rejected, duplicates, conflict with another
+         *     receipt of the same ID, or belong to no verified publisher: one line each, in the order of each
+         *     partition of the log, and a last line with `completeThrough` and the cursor to continue with.
+         *     Everything is covered that the cursor passes, through the last million records of each
+         *     partition. What a replay has accepted since is left out.
          */
         get: operations["outcomes"];
         put?: never;
@@ -306,9 +306,10 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Summary of a sender's rejections
-         * @description Receipts that the signing key sent in the last 30 days and that are rejected: how many for each
-         *     reason, and the newest one of each.
+         * Summary of a sender's receipts that aren't counted
+         * @description Receipts that the signing key sent in the last 30 days. Those that are rejected: how many for
+         *     each reason, and the newest one of each. Those that belong to no verified publisher: how many
+         *     for each host.
          */
         get: operations["sender_summary"];
         put?: never;
@@ -709,6 +710,8 @@ export interface components {
              * @description Receipts rejected, without those that a replay has accepted since.
              */
             rejected: number;
+            /** @description Accepted receipts that no publisher's totals have. */
+            unattributed: components["schemas"]["Unattributed"];
         } & components["schemas"]["Completeness"];
         /** @description An answer in JSON: its own members, then those of its completeness. */
         Complete_Timeseries: (components["schemas"]["Values"] & {
@@ -886,6 +889,12 @@ export interface components {
             urls: string[];
             usageByPurpose: components["schemas"]["PurposeCounts"];
         };
+        /** @description Unattributed receipts of a host. */
+        HostReceipts: {
+            host: string;
+            /** Format: int64 */
+            receipts: number;
+        };
         /** @description Addresses, and links to further reading. */
         Index: {
             /** @description Credential to send. */
@@ -1007,7 +1016,10 @@ export interface components {
             /** @description Advice: what to change. */
             hint: string;
             logPosition: components["schemas"]["LogPosition"];
-            /** @description `rejected`, `duplicate` or `conflict`. */
+            /**
+             * @description `rejected`, `duplicate`, `conflict`, or `unattributed`: accepted, and its URL's host
+             *     belonged to no verified domain.
+             */
             outcome: string;
             /** @description Why it was rejected: a stable name. */
             reason?: string;
@@ -1274,7 +1286,7 @@ export interface components {
              */
             replayedAt?: string;
         };
-        /** @description Rejections of a key. */
+        /** @description Receipts of a key that aren't counted. */
         SenderSummary: {
             /** @description Most first. */
             byReason: components["schemas"]["RejectedFor"][];
@@ -1288,6 +1300,8 @@ export interface components {
              * @description Receipts rejected, without those that a replay has accepted since.
              */
             rejected: number;
+            /** @description Accepted receipts that no publisher's totals have. */
+            unattributed: components["schemas"]["Unattributed"];
         };
         /** @description Points of a group. */
         Series: {
@@ -1383,6 +1397,16 @@ export interface components {
             uniqueClients: number;
             usageByPurpose: components["schemas"]["PurposeCounts"];
         };
+        /** @description Accepted receipts whose URLs' hosts belonged to no verified domain when they arrived. */
+        Unattributed: {
+            /** @description The hosts with most of them, at most 100. */
+            byHost: components["schemas"]["HostReceipts"][];
+            /**
+             * Format: int64
+             * @description Receipts with timestamps since `from`, each counted once.
+             */
+            receipts: number;
+        };
         /** @description Rejected receipts of a day that are only counted: none can be looked up by its ID. */
         UnlistedRejections: {
             /**
@@ -1416,6 +1440,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description The addresses */
             200: {
                 headers: {
                     /** @description The id that the request had or was given; logs have it */
@@ -1462,7 +1487,7 @@ export interface operations {
                 keyFingerprint?: string;
                 /** @description Receipts that arrived before anybody had verified the publisher's domain: not counted (`exclude`, the default), counted too (`include`), or the only ones counted (`only`) */
                 beforeVerification?: "exclude" | "include" | "only";
-                /** @description Only this domain of the account's, without its subdomains. All that the account speaks for if it isn't given */
+                /** @description Only this domain of the account's, with those of its subdomains that belong to no other domain. All that the account speaks for if it isn't given */
                 domain?: string;
                 /** @description How long a list is; 10 if it isn't given */
                 limit?: number;
@@ -1674,7 +1699,7 @@ export interface operations {
                 keyFingerprint?: string;
                 /** @description Receipts that arrived before anybody had verified the publisher's domain: not counted (`exclude`, the default), counted too (`include`), or the only ones counted (`only`) */
                 beforeVerification?: "exclude" | "include" | "only";
-                /** @description Only this domain of the account's, without its subdomains. All that the account speaks for if it isn't given */
+                /** @description Only this domain of the account's, with those of its subdomains that belong to no other domain. All that the account speaks for if it isn't given */
                 domain?: string;
                 /** @description How long a list is; 10 if it isn't given */
                 limit?: number;
@@ -1910,7 +1935,7 @@ export interface operations {
                 keyFingerprint?: string;
                 /** @description Receipts that arrived before anybody had verified the publisher's domain: not counted (`exclude`, the default), counted too (`include`), or the only ones counted (`only`) */
                 beforeVerification?: "exclude" | "include" | "only";
-                /** @description Only this domain of the account's, without its subdomains. All that the account speaks for if it isn't given */
+                /** @description Only this domain of the account's, with those of its subdomains that belong to no other domain. All that the account speaks for if it isn't given */
                 domain?: string;
                 /** @description How long a list is; 10 if it isn't given */
                 limit?: number;
@@ -2122,7 +2147,7 @@ export interface operations {
                 keyFingerprint?: string;
                 /** @description Receipts that arrived before anybody had verified the publisher's domain: not counted (`exclude`, the default), counted too (`include`), or the only ones counted (`only`) */
                 beforeVerification?: "exclude" | "include" | "only";
-                /** @description Only this domain of the account's, without its subdomains. All that the account speaks for if it isn't given */
+                /** @description Only this domain of the account's, with those of its subdomains that belong to no other domain. All that the account speaks for if it isn't given */
                 domain?: string;
                 /** @description How long a list is; 10 if it isn't given */
                 limit?: number;
@@ -2358,7 +2383,7 @@ export interface operations {
                 keyFingerprint?: string;
                 /** @description Receipts that arrived before anybody had verified the publisher's domain: not counted (`exclude`, the default), counted too (`include`), or the only ones counted (`only`) */
                 beforeVerification?: "exclude" | "include" | "only";
-                /** @description Only this domain of the account's, without its subdomains. All that the account speaks for if it isn't given */
+                /** @description Only this domain of the account's, with those of its subdomains that belong to no other domain. All that the account speaks for if it isn't given */
                 domain?: string;
                 /** @description How long `topContent` is; 10 if it isn't given, and 0 leaves it empty */
                 limit?: number;
@@ -2554,7 +2579,7 @@ export interface operations {
             query?: {
                 /** @description The time zone of dates, days, weeks and months: a name of the IANA database such as Europe/Berlin. UTC if it isn't given */
                 tz?: string;
-                /** @description Only this domain of the account's, without its subdomains. All that the account speaks for if it isn't given */
+                /** @description Only this domain of the account's, with those of its subdomains that belong to no other domain. All that the account speaks for if it isn't given */
                 domain?: string;
             };
             header?: {
@@ -2729,7 +2754,7 @@ export interface operations {
                 keyFingerprint?: string;
                 /** @description Receipts that arrived before anybody had verified the publisher's domain: not counted (`exclude`, the default), counted too (`include`), or the only ones counted (`only`) */
                 beforeVerification?: "exclude" | "include" | "only";
-                /** @description Only this domain of the account's, without its subdomains. All that the account speaks for if it isn't given */
+                /** @description Only this domain of the account's, with those of its subdomains that belong to no other domain. All that the account speaks for if it isn't given */
                 domain?: string;
                 /** @description How long a list is; 10 if it isn't given */
                 limit?: number;
@@ -2943,7 +2968,7 @@ export interface operations {
                 keyFingerprint?: string;
                 /** @description Receipts that arrived before anybody had verified the publisher's domain: not counted (`exclude`, the default), counted too (`include`), or the only ones counted (`only`) */
                 beforeVerification?: "exclude" | "include" | "only";
-                /** @description Only this domain of the account's, without its subdomains. All that the account speaks for if it isn't given */
+                /** @description Only this domain of the account's, with those of its subdomains that belong to no other domain. All that the account speaks for if it isn't given */
                 domain?: string;
                 /** @description Whether CSV begins with a byte order mark, by which Excel recognises UTF-8; false if it isn't given */
                 bom?: boolean;
@@ -3155,7 +3180,7 @@ export interface operations {
                 keyFingerprint?: string;
                 /** @description Receipts that arrived before anybody had verified the publisher's domain: not counted (`exclude`, the default), counted too (`include`), or the only ones counted (`only`) */
                 beforeVerification?: "exclude" | "include" | "only";
-                /** @description Only this domain of the account's, without its subdomains. All that the account speaks for if it isn't given */
+                /** @description Only this domain of the account's, with those of its subdomains that belong to no other domain. All that the account speaks for if it isn't given */
                 domain?: string;
                 /** @description How many receipts: as JSON at most 1,000, and 100 if it isn't given; as CSV or lines of JSON all there are up to the maximum if it isn't given */
                 limit?: number;
@@ -3357,7 +3382,7 @@ export interface operations {
                 tz?: string;
                 /** @description Only refusals for this reason */
                 reason?: string;
-                /** @description Only this domain of the account's, without its subdomains. All that the account speaks for if it isn't given */
+                /** @description Only this domain of the account's, with those of its subdomains that belong to no other domain. All that the account speaks for if it isn't given */
                 domain?: string;
                 /** @description Only how many there are for each reason: `newest` is empty, and rows are those of the counts */
                 groupBy?: "reason";
@@ -3581,7 +3606,7 @@ export interface operations {
                 beforeVerification?: "exclude" | "include" | "only";
                 /** @description One series for each purpose, or for each of the clients, entries or models with the most receipts */
                 groupBy?: "purpose" | "client" | "content" | "model";
-                /** @description Only this domain of the account's, without its subdomains. All that the account speaks for if it isn't given */
+                /** @description Only this domain of the account's, with those of its subdomains that belong to no other domain. All that the account speaks for if it isn't given */
                 domain?: string;
                 /** @description How many series with `groupBy`, those with the most receipts; needs `groupBy` */
                 limit?: number;
@@ -3933,7 +3958,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The rejections */
+            /** @description Rejections, and receipts without a publisher */
             200: {
                 headers: {
                     /** @description How many requests it counted for */
@@ -4074,7 +4099,7 @@ export interface operations {
     receipt: {
         parameters: {
             query?: {
-                /** @description Only this domain of the account's, without its subdomains. All that the account speaks for if it isn't given */
+                /** @description Only this domain of the account's, with those of its subdomains that belong to no other domain. All that the account speaks for if it isn't given */
                 domain?: string;
                 /** @description Only receipts signed with this key: SHA-256 of its SPKI in hexadecimal */
                 keyFingerprint?: string;
@@ -4269,7 +4294,7 @@ export interface operations {
     evidence: {
         parameters: {
             query?: {
-                /** @description Only this domain of the account's, without its subdomains. All that the account speaks for if it isn't given */
+                /** @description Only this domain of the account's, with those of its subdomains that belong to no other domain. All that the account speaks for if it isn't given */
                 domain?: string;
                 /** @description Only receipts signed with this key: SHA-256 of its SPKI in hexadecimal */
                 keyFingerprint?: string;
