@@ -220,8 +220,8 @@ mod tests {
     fn every_reason_of_the_webhook_has_a_page() {
         let pages = problems::all();
         for reason in RejectReason::ALL {
-            // The webhook judges with the policy on entries alone, and without a warehouse. It answers
-            // with what it has judged.
+            // The webhook judges with the policy on entries alone, and without a warehouse. Its
+            // answer has only what was judged.
             let is_foreign = match reason {
                 RejectReason::EntryUnknown => false,
                 RejectReason::RefusedByWarehouse | RejectReason::BatchAbandoned => true,

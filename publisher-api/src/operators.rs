@@ -37,7 +37,7 @@ pub fn operator_key(key: &DirectoryKey, source: KeySource) -> NewOperatorKey {
     }
 }
 
-/// A fetch under way, and its place.
+/// A fetch in progress, and its place.
 type Fetch<'a> = BoxFuture<'a, Result<(), AccountsError>>;
 
 /// Fetches directories when they are due. Every `pause` it reads which ones are; as places become

@@ -125,7 +125,7 @@ impl Tabular for TopClientList {
 
 /// Top clients
 ///
-/// Those with the most receipts, equal ones in order of their ids. A client is a pair of ID and
+/// Clients with the most receipts, equal ones in order of their ids. A client is a pair of ID and
 /// key.
 #[utoipa::path(
     get, path = PATH, tag = "analytics", security(("apiKey" = [])),

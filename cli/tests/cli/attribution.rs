@@ -1,5 +1,5 @@
-//! Attribution against a real `receipts up`: a receipt is the owner's of the longest verified domain
-//! that is the URL's host or a parent of it.
+//! Attribution against a real `receipts up`: a receipt belongs to the owner of the longest verified
+//! domain that is the URL's host or a parent of it.
 
 use crate::command::{key, ndjson, receipt, receipts, sign};
 use crate::running::{Up, get, on, post, until};

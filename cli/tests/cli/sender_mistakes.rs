@@ -260,7 +260,7 @@ fn outcome_at(lines: &[Value], (offset, index): (u64, u64)) -> String {
 #[test]
 fn senders_see_what_the_document_says() {
     let documented = documented();
-    assert_eq!(documented.len(), 21);
+    assert_eq!(documented.len(), 22);
     let dir = tempfile::tempdir().unwrap();
     let (path, _) = key(dir.path(), "Ed25519");
     let pem = std::fs::read_to_string(&path).unwrap();

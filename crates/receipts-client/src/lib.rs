@@ -13,9 +13,9 @@
 //! | [`options`] | bounds and intervals |
 //! | `queue`, `batch` | what isn't acknowledged yet, under one lock |
 //! | `delivery`, `sync` | the tasks that seal, send and flush to the disk |
-//! | `spool`, `frame`, `acknowledged_log`, `io_thread` | files of the spool, and the thread that writes them |
+//! | `spool`, `frame`, `acknowledged_log`, `io_thread` | files of the spool, and their thread |
 //! | `reports` | receipts that end without an acknowledgement |
-//! | [`gateway_client`], [`acknowledgement`], [`submission`], [`retrying`] | one request and its retries |
+//! | [`gateway_client`], [`acknowledgement`], [`submission`], [`retrying`] | a request, its retries |
 //!
 //! `receipts send` uses only the last row. The spool's layout is that of the Python package
 //! (`sdk/python`, `spool.py`), and conformance/README.md describes what both guarantee.

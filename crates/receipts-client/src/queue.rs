@@ -391,7 +391,7 @@ impl DeliveryQueue {
     }
 
     /// Removes what isn't acknowledged and in no file, and returns it, after all tasks have ended.
-    /// What is in files stays queued.
+    /// Receipts in files stay queued.
     pub(crate) fn abandon_unstored(&mut self) -> Vec<Bytes> {
         self.counters.in_flight = 0;
         self.fill();

@@ -110,7 +110,7 @@ async fn slow_uploads_cannot_hold_more_than_the_budget_nor_keep_receipts_out() {
 async fn waiting_for_the_budget_is_not_held_against_the_sender() {
     let gateway = Running::with(|config| {
         // The pace is checked after a twelfth of it, which a busy machine must not miss.
-        config.body_wait_ms_max = 6_000;
+        config.body_wait_ms_max = 10_000;
         config.inflight_wait_ms_max = 60_000;
         config.append_wait_ms_max = 60_000;
         config.inflight_bytes_max = 32 << 20;
@@ -127,7 +127,7 @@ async fn waiting_for_the_budget_is_not_held_against_the_sender() {
             async move { client.post(BATCH, JSON, &body).await.status },
         ));
     }
-    tokio::time::sleep(Duration::from_millis(8_000)).await;
+    tokio::time::sleep(Duration::from_millis(12_000)).await;
     gateway.log.set(Mood::Takes);
     for client in clients {
         assert_eq!(client.await.unwrap(), 202);

@@ -96,7 +96,11 @@ async fn deps(dir: &Path, clock: &Arc<AtomicI64>) -> Deps {
         accounts,
         warehouse: Warehouse::new(&nowhere, &WarehouseConfig::default()).unwrap(),
         limiter: Arc::new(InProcessLimiter::with_clock(1_000, || START_MS + 30_000)),
-        quotas: QuotasConfig::default(),
+        // All of a test's requests have one address.
+        quotas: QuotasConfig {
+            address_wrong_keys_per_minute: 1_000,
+            ..QuotasConfig::default()
+        },
         smtp: publisher_api::SmtpConfig::default(),
         cpu: service::cpu::CpuPool::new("publisher", 1, 16).unwrap(),
         health: Health::new(),

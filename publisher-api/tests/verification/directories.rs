@@ -438,7 +438,7 @@ async fn due_directories_are_fetched_without_a_request() {
     wait_for(two.thumbprint()).await;
 }
 
-/// Directories of one account that hang leave places for another's: before its directory is asked
+/// Directories of one account that hang leave places for another's: before its directory is queried
 /// for, there is none that waits for one of them to end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hanging_directories_of_an_account_delay_no_other() {
