@@ -699,7 +699,7 @@ pub(crate) async fn strangers_payloads_hide_no_proven_one(stack: &Stack) {
     let (accepted, _) = rows.batches().unwrap();
     let warehouse = &stack.deps.warehouse;
     Usage::new(warehouse.clone())
-        .insert_counted(&[accepted.clone()])
+        .insert_counted(std::slice::from_ref(&accepted))
         .await
         .unwrap();
     warehouse.insert_evidence(&[accepted]).await.unwrap();

@@ -125,10 +125,11 @@ fn values(starts: &[i64], to_ms: i64, facts: &[&Fact], metric: &str) -> Vec<u64>
     starts.iter().zip(ends).map(value).collect()
 }
 
+/// ID of a group, and a client's key.
+type GroupKey = (String, [u8; 32]);
+
 /// The groups with the most receipts; every purpose, also one that nobody stated.
-///
-/// Each group has an ID, and a client's also its key.
-fn groups<'a>(facts: &[&'a Fact], group: Group, limit: usize) -> Vec<((String, [u8; 32]), Vec<&'a Fact>)> {
+fn groups<'a>(facts: &[&'a Fact], group: Group, limit: usize) -> Vec<(GroupKey, Vec<&'a Fact>)> {
     let key = |fact: &Fact| match group {
         Group::Purpose => (fact.purpose.to_owned(), [0; 32]),
         Group::Client => (fact.client_id.to_string(), fact.key),
