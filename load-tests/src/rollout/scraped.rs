@@ -6,11 +6,17 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use service::metrics::MetricDoc;
 use test_engines::Prometheus;
 use tokio::task::spawn_blocking;
+
+/// Time within which the last new pod has work and was scraped.
+const TAKEN_OVER: Duration = Duration::from_secs(60);
+/// Until the next try.
+const AGAIN: Duration = Duration::from_millis(500);
 
 /// Metrics that only this service's replicas can have recorded, or that they need for an alert.
 const OWN: [(&str, &[&str]); 5] = [
@@ -90,14 +96,21 @@ impl Scraped {
         })
     }
 
-    /// Holds what was found against the list of metrics; the number of different ones.
+    /// Compares what was found with the list of metrics; the number of different ones. Waits for
+    /// pods that have just taken over: they record what they have done, and are scraped later.
     ///
     /// # Errors
     /// A series that the list doesn't have so, a service without its own, or a rule that can't be
     /// evaluated.
     pub async fn check(&self) -> Result<usize> {
-        let server = Arc::clone(&self.server);
-        spawn_blocking(move || check(&server)).await?
+        let began = Instant::now();
+        loop {
+            let server = Arc::clone(&self.server);
+            match spawn_blocking(move || check(&server)).await? {
+                Err(_) if began.elapsed() < TAKEN_OVER => tokio::time::sleep(AGAIN).await,
+                checked => return checked,
+            }
+        }
     }
 }
 
