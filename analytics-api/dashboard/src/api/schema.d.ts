@@ -30,7 +30,7 @@ export interface paths {
         };
         /**
          * Top clients
-         * @description Those with the most receipts, equal ones in order of their ids. A client is a pair of ID and
+         * @description Clients with the most receipts, equal ones in order of their ids. A client is a pair of ID and
          *     key.
          */
         get: operations["clients"];
