@@ -32,7 +32,7 @@ use service::rate_limit::{Decision, InProcessLimiter, Quota};
 use sha2::{Digest, Sha256};
 use web::Failure;
 use web::access::{COST, Gatekeeper};
-use web::client_address::address_key;
+use web::client_address::quota_key;
 
 use crate::access::Access;
 use crate::config::AnalyticsConfig;
@@ -165,7 +165,7 @@ impl SenderGate {
     fn admit(&self, request: &Request) -> (Option<(u32, Decision)>, Result<ProvenSender, Failure>) {
         let most = self.of_key.per_minute.min(self.of_address.per_minute);
         let cost = (self.cost)(request).min(most);
-        let address = address_key(&self.proxies, request.headers(), request.extensions());
+        let address = quota_key(&self.proxies, request.headers(), request.extensions());
         let claimed = claimed_fingerprint(request.headers());
         let is_known = claimed.is_some_and(|key| self.known.contains(&key));
         let (count, quota) = if is_known {

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use http_server::address::address_key;
+use service::address::address_key;
 
 /// Sender of a request, as limits and records know it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

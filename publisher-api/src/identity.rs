@@ -72,8 +72,8 @@ async fn identified(app: &PublisherState, headers: &HeaderMap) -> Result<Identit
 
 fn token(headers: &HeaderMap) -> Result<&str, Failure> {
     web::bearer(headers).map_err(|Failure(problem)| match problem.kind {
-        Kind::MissingApiKey => Failure::unauthorized(Kind::MissingToken, "send Authorization: Bearer <JWT>"),
-        _ => Failure::unauthorized(
+        Kind::MissingApiKey => Failure::new(Kind::MissingToken, "send Authorization: Bearer <JWT>"),
+        _ => Failure::new(
             Kind::InvalidToken,
             "one Authorization header is needed, and it must be: Bearer <JWT>",
         ),
@@ -89,8 +89,8 @@ impl From<TokenError> for Failure {
                 Problem::new(Kind::TokensUnavailable, detail).retry_after_s(10).into()
             }
             // Told only to who had the right signature.
-            TokenError::Expired => Self::unauthorized(Kind::ExpiredToken, &detail),
-            _ => Self::unauthorized(Kind::InvalidToken, &detail),
+            TokenError::Expired => Self::new(Kind::ExpiredToken, detail),
+            _ => Self::new(Kind::InvalidToken, detail),
         }
     }
 }

@@ -257,10 +257,5 @@ pub(crate) async fn receipt(
 
 /// `sha256:<hex>`, as receipts write their content hash.
 pub(super) fn sha256(hash: &[u8; 32]) -> String {
-    use std::fmt::Write as _;
-    hash.iter().fold("sha256:".to_owned(), |mut text, byte| {
-        // Writing into a String can't fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    format!("sha256:{}", hex::encode(hash))
 }

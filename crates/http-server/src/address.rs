@@ -1,4 +1,4 @@
-//! Networks in configurations, and the key by which the sender at an address is counted.
+//! Networks in configurations.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -6,8 +6,6 @@ use std::str::FromStr;
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
-
-pub use service::address::address_key;
 
 /// An address, or a network in CIDR notation (RFC 4632, RFC 4291 2.3), as `192.0.2.7` or
 /// `2001:db8::/32`.

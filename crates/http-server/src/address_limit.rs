@@ -5,8 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-
-use crate::address::address_key;
+use service::address::address_key;
 
 /// Number of open connections by address.
 #[derive(Debug, Clone)]

@@ -15,9 +15,10 @@
 //! | `delivery`, `sync` | the tasks that seal, send and flush to the disk |
 //! | `spool`, `frame`, `acknowledged_log`, `io_thread` | files of the spool, and their thread |
 //! | `reports` | receipts that end without an acknowledgement |
-//! | [`gateway_client`], [`acknowledgement`], [`submission`], [`retrying`] | a request, its retries |
+//! | [`gateway_client`], [`submission`], [`retrying`] | a request and its retries |
+//! | [`acknowledgement`] | what a 202 proves, verified with the published keys |
 //!
-//! `receipts send` uses only the last row. The spool's layout is that of the Python package
+//! `receipts send` uses only the last two rows. The spool's layout is that of the Python package
 //! (`sdk/python`, `spool.py`), and conformance/README.md describes what both guarantee.
 #![forbid(unsafe_code)]
 

@@ -12,7 +12,7 @@ use service::problem::{Kind, Problem};
 use service::rate_limit::{Quota, QuotasConfig, RateLimiter};
 
 use crate::Failure;
-use crate::client_address::address_key;
+use crate::client_address::quota_key;
 
 /// Number of requests that the request counted for.
 pub const COST: HeaderName = HeaderName::from_static("x-ratelimit-cost");
@@ -89,7 +89,7 @@ impl Gatekeeper {
         if self.accounts.was_right(key) {
             return Ok(self.accounts.authenticate(key).await?);
         }
-        let address = address_key(&self.proxies, headers, extensions);
+        let address = quota_key(&self.proxies, headers, extensions);
         let count = format!("{address} wrong keys");
         let quota = Quota {
             per_minute: self.quotas.address_wrong_keys_per_minute,
@@ -130,16 +130,13 @@ pub fn bearer(headers: &HeaderMap) -> Result<&str, Failure> {
     let missing = "send Authorization: Bearer <API_KEY>";
     let mut values = headers.get_all(header::AUTHORIZATION).iter();
     let Some(value) = values.next() else {
-        return Err(Failure::unauthorized(Kind::MissingApiKey, missing));
+        return Err(Failure::new(Kind::MissingApiKey, missing));
     };
     if values.next().is_some() {
-        return Err(Failure::unauthorized(
-            Kind::InvalidApiKey,
-            "more than one Authorization header",
-        ));
+        return Err(Failure::new(Kind::InvalidApiKey, "more than one Authorization header"));
     }
     let malformed = || {
-        Failure::unauthorized(
+        Failure::new(
             Kind::InvalidApiKey,
             "the Authorization header must be: Bearer <API_KEY>",
         )
@@ -165,8 +162,8 @@ impl From<accounts::AuthError> for Failure {
                 Problem::new(Kind::AccountsUnavailable, detail).retry_after_s(1).into()
             }
             // Told only to who had the right secret.
-            AuthError::Expired => Self::unauthorized(Kind::ExpiredApiKey, "the API key has expired: create a new one"),
-            other => Self::unauthorized(Kind::InvalidApiKey, &other.to_string()),
+            AuthError::Expired => Self::new(Kind::ExpiredApiKey, "the API key has expired: create a new one"),
+            other => Self::new(Kind::InvalidApiKey, other.to_string()),
         }
     }
 }

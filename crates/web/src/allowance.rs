@@ -8,7 +8,7 @@ use service::rate_limit::{Decision, Quota, RateLimiter};
 
 use crate::Failure;
 use crate::access::COST;
-use crate::client_address::address_key;
+use crate::client_address::quota_key;
 
 /// Units that one request charges to the quota of its client's address.
 pub struct Allowance<'a> {
@@ -30,7 +30,7 @@ impl<'a> Allowance<'a> {
         Self {
             limiter,
             quota,
-            key: address_key(proxies, &head.headers, &head.extensions),
+            key: quota_key(proxies, &head.headers, &head.extensions),
             charged: 0,
             decision: None,
         }

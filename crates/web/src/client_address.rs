@@ -3,8 +3,9 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 use http::{Extensions, HeaderMap};
-use http_server::address::{self, Network};
+use http_server::address::Network;
 use http_server::forwarded::{forwarded_for, is_trusted};
+use service::address::address_key;
 use service::rate_limit::ADDRESS;
 
 use crate::serve::PeerAddress;
@@ -13,9 +14,9 @@ use crate::serve::PeerAddress;
 /// each /64 of IPv6. The client is the connection's peer, or whom one of `proxies` names. Clients
 /// on Unix sockets share one key.
 #[must_use]
-pub fn address_key(proxies: &[Network], headers: &HeaderMap, extensions: &Extensions) -> String {
+pub fn quota_key(proxies: &[Network], headers: &HeaderMap, extensions: &Extensions) -> String {
     let client = client(proxies, headers, extensions);
-    match client.map(|address| IpAddr::V6(Ipv6Addr::from_bits(address::address_key(address))).to_canonical()) {
+    match client.map(|address| IpAddr::V6(Ipv6Addr::from_bits(address_key(address))).to_canonical()) {
         None => format!("{ADDRESS}local"),
         Some(IpAddr::V4(address)) => format!("{ADDRESS}{address}"),
         Some(IpAddr::V6(network)) => format!("{ADDRESS}{network}/64"),
@@ -50,7 +51,7 @@ mod tests {
         let proxies = ["10.0.0.0/8".parse().unwrap()];
         let key = |peer, forwarded_for| {
             let head = head(peer, forwarded_for);
-            address_key(&proxies, &head.headers, &head.extensions)
+            quota_key(&proxies, &head.headers, &head.extensions)
         };
         for (peer, forwarded_for, expected) in [
             (Some("192.0.2.7"), "", "address:192.0.2.7"),

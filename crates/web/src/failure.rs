@@ -24,12 +24,6 @@ impl Failure {
     pub fn not_found(detail: impl Into<String>) -> Self {
         Self::new(Kind::NotFound, detail)
     }
-
-    /// 401.
-    #[must_use]
-    pub fn unauthorized(kind: Kind, detail: &str) -> Self {
-        Self::new(kind, detail)
-    }
 }
 
 impl From<Problem> for Failure {

@@ -143,7 +143,7 @@ async fn request(
         }
         RequestedErasure::Gone => {
             let detail = "the account of this API key has just been erased";
-            Err(Failure::unauthorized(Kind::InvalidApiKey, detail))
+            Err(Failure::new(Kind::InvalidApiKey, detail))
         }
         RequestedErasure::Taken(erasure) => {
             app.erasures_wanted.notify_one();

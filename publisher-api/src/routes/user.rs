@@ -181,7 +181,7 @@ async fn cancel(
 
 /// The user was erased while the request was in progress.
 fn gone() -> Failure {
-    Failure::unauthorized(Kind::InvalidToken, "the user has just been erased")
+    Failure::new(Kind::InvalidToken, "the user has just been erased")
 }
 
 impl Correction {

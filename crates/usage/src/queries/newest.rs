@@ -72,8 +72,7 @@ impl NewestTexts {
         match self {
             Self::EntryUrl => call,
             Self::ClientNames => {
-                let hex = |key: [u8; 32]| key.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-                let keys: Vec<String> = newest.iter().map(|(item, _)| hex(item.key)).collect();
+                let keys: Vec<String> = newest.iter().map(|(item, _)| hex::encode(item.key)).collect();
                 call.with("keys", keys)
             }
         }

@@ -30,7 +30,6 @@ impl Usage {
         from_ms: i64,
         hosts_max: u32,
     ) -> Result<Vec<UnattributedHost>, WarehouseError> {
-        let hex: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
         let call = SqlStatement::new(
             "SELECT host, receipts, sum(receipts) OVER () AS total
              FROM (
@@ -41,7 +40,7 @@ impl Usage {
              ORDER BY receipts DESC, host LIMIT {hosts_max:UInt32}",
         )
         .with("day", u32::try_from(from_ms / 1_000).map_or(0, day_of))
-        .with("key", hex)
+        .with("key", hex::encode(key))
         .with("hosts_max", hosts_max);
         self.warehouse.rows("usage_unattributed", call).await
     }

@@ -224,7 +224,7 @@ fn below(below: &Below) -> String {
 
 /// Text as its bytes, for statements that take no parameters.
 pub(super) fn literal(name: &str) -> String {
-    format!("unhex('{}')", super::hex(name.as_bytes()))
+    format!("unhex('{}')", hex::encode(name))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::receipt::{PayloadCursor, ReceiptsOf};
 use super::scope::reversed_name;
-use super::{FINAL_SETTINGS, ReceiptCursor, StoredReceipt, hex};
+use super::{FINAL_SETTINGS, ReceiptCursor, StoredReceipt};
 use crate::{SqlStatement, Warehouse, WarehouseError};
 
 /// Payloads of a receipt whose evidence one query returns.
@@ -89,7 +89,7 @@ impl Warehouse {
         let call = SqlStatement::new(sql)
             .with("publishers", column(|payload| payload.publisher.clone()))
             .with("receipt_id", receipt_id.to_string())
-            .with("hashes", column(|payload| hex(&payload.payload_hash)));
+            .with("hashes", column(|payload| hex::encode(payload.payload_hash)));
         let rows: Vec<EvidenceRow> = self.rows("evidence", call).await?;
         let mut payloads: Vec<StoredEvidence> = rows.into_iter().map(StoredEvidence::from).collect();
         payloads.sort_by_key(|stored| page.iter().position(|one| one.payload_hash == stored.payload_hash));

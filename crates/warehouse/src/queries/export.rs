@@ -8,7 +8,7 @@ use clickhouse::Row;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::{FINAL_SETTINGS, QueryScope, hex};
+use super::{FINAL_SETTINGS, QueryScope};
 use crate::{SqlStatement, Warehouse, WarehouseError};
 
 /// A place between two receipts: that of the last one seen.
@@ -145,7 +145,7 @@ fn with_place(call: SqlStatement, names: [&'static str; 5], place: &ReceiptCurso
         .with(ms, place.timestamp_ms)
         .with(entry, place.entry_id.to_string())
         .with(receipt, place.receipt_id.to_string())
-        .with(hash, hex(&place.payload_hash))
+        .with(hash, hex::encode(place.payload_hash))
 }
 
 const AFTER: [&str; 5] = [

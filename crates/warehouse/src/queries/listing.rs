@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::export::{KEY, REST, ReceiptRow};
 use super::{
-    ExportedReceipt, FINAL_SETTINGS, Filter, QueryScope, TIME_MS_MAX, TIME_MS_MIN, hex, receipts_condition, scoped,
+    ExportedReceipt, FINAL_SETTINGS, Filter, QueryScope, TIME_MS_MAX, TIME_MS_MIN, receipts_condition, scoped,
 };
 use crate::{SqlStatement, Warehouse, WarehouseError};
 
@@ -51,7 +51,7 @@ const OLDER: &str = " AND (timestamp < fromUnixTimestamp64Milli({after_ms:Int64}
 fn with_place(call: SqlStatement, place: &NewestCursor) -> SqlStatement {
     call.with("after_ms", place.timestamp_ms)
         .with("after_receipt", place.receipt_id.to_string())
-        .with("after_hash", hex(&place.payload_hash))
+        .with("after_hash", hex::encode(place.payload_hash))
 }
 
 impl Warehouse {

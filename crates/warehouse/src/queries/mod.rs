@@ -227,7 +227,7 @@ impl Filter {
         }
         if let Some(model_id) = &self.model_id {
             // A receipt's text may have any character, and a parameter no NUL.
-            call = call.with("model_id", hex(model_id.as_bytes()));
+            call = call.with("model_id", hex::encode(model_id));
         }
         if let Some(operator) = &self.operator {
             call = call.with("operator", operator.clone());
@@ -240,11 +240,6 @@ impl Filter {
         }
         call
     }
-}
-
-/// Bytes as hexadecimal digits, which `unhex` reads.
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A call with the parameters of [`receipts_condition`] bound.

@@ -102,7 +102,7 @@ impl Reattribution {
             let at_ms = at_ms.clamp(TIME_MS_MIN, TIME_MS_MAX);
             format!("fromUnixTimestamp64Milli(toInt64({at_ms}), 'UTC')")
         };
-        let key: String = self.key_fingerprint.iter().map(|byte| format!("{byte:02x}")).collect();
+        let key = hex::encode(self.key_fingerprint);
         format!(
             "key_fingerprint = toFixedString(unhex('{key}'), 32)
              AND tupleElement(stamp, 1) >= {} AND tupleElement(stamp, 1) < {}

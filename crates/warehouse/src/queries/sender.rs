@@ -7,7 +7,7 @@ use clickhouse::Row;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::{FINAL_SETTINGS, VERIFIED, hex};
+use super::{FINAL_SETTINGS, VERIFIED};
 use crate::{SqlStatement, Warehouse, WarehouseError};
 
 /// Occurrences of a key's accepted receipts that one page covers: each is compared with the others
@@ -308,5 +308,5 @@ pub(super) fn of_key(sql: String, key: &[u8; 32]) -> SqlStatement {
 }
 
 pub(super) fn bind_key(call: SqlStatement, key: &[u8; 32]) -> SqlStatement {
-    call.with("key_fingerprint", hex(key))
+    call.with("key_fingerprint", hex::encode(key))
 }
