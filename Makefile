@@ -167,7 +167,7 @@ stage-rollout:
 	  $(TARGET)/debug/receipts-load rollout --timings $(TARGET)/rollout-timings.json --rules "helm/receipts/files/rules/*.yaml"'
 .PHONY: stage-drills
 stage-drills:
-	$(STAGE) sh -c 'scripts/run-tests --jobs 1 $(DRILLS) && scripts/run-tests --ignored analytics-api::exact'
+	$(STAGE) sh -c 'scripts/run-tests --jobs 1 $(DRILLS) && scripts/run-tests --ignored analytics-api::exact receipts-cli::cli'
 
 .PHONY: fuzz
 fuzz: ## Fuzz what reads foreign bytes, with coverage and for FUZZ_SECONDS each

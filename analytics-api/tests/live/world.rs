@@ -136,6 +136,8 @@ impl World {
             .unwrap();
         let config = AccountsConfig {
             cache_ms_max: 0,
+            // Two thousand listeners wait for each other's look at their keys.
+            wait_ms_max: 60_000,
             ..AccountsConfig::default()
         };
         let accounts = Accounts::open(&config, dir.path()).await.unwrap();

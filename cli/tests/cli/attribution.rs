@@ -31,7 +31,8 @@ fn a_receipt_is_the_owners_of_the_longest_verified_domain() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     let owner = |domain: &str| {
-        let created = on(&data, &["keys", "create", "--domain", domain, "--json"]).expect(0);
+        let args = ["keys", "create", "--domain", domain, "--tier", "enterprise", "--json"];
+        let created = on(&data, &args).expect(0);
         created.json()["apiKey"].as_str().unwrap().to_owned()
     };
     let owners = ["news.example", "blog.news.example"].map(|domain| (domain, owner(domain)));

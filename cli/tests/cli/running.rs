@@ -142,11 +142,13 @@ impl Drop for Up {
     }
 }
 
+/// Asks until it is so, and less often the longer that takes: what it waits for needs the processor.
 pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
     let started = Instant::now();
     while !done() {
-        assert!(started.elapsed() < WAIT_MAX, "waiting for {what}");
-        std::thread::sleep(Duration::from_millis(20));
+        let waited = started.elapsed();
+        assert!(waited < WAIT_MAX, "waiting for {what}");
+        std::thread::sleep((waited / 4).clamp(Duration::from_millis(20), Duration::from_millis(500)));
     }
 }
 
