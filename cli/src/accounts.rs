@@ -1,6 +1,6 @@
 //! `receipts accounts`: accounts, and their tiers.
 
-use accounts::{AccountInfo, Accounts, Domain, OwnedDomain, Tier};
+use accounts::{AccountInfo, AccountQuota, Accounts, Domain, OwnedDomain, Tier};
 use serde_json::{Value, json};
 use service::instant::rfc3339_ms;
 
@@ -51,7 +51,22 @@ Exit codes:
   2  wrong usage, or there is no such account
   3  the account store is unavailable";
 
-/// List and show accounts, and set their tiers
+const SET_QUOTA_HELP: &str = "\
+The account's own quota holds in place of its tier's ([quotas]) until it is moved to another tier. Its API keys share it, and \
+requests with a JWT have a count of their own with the same limits. Running services apply it within accounts.cache_ms_max \
+(2 s), without a restart.
+
+Examples:
+  receipts accounts set-quota news.example --per-minute 20000
+  receipts accounts set-quota news.example --per-minute 20000 --per-day 5000000
+  receipts accounts set-quota news.example --of-tier
+
+Exit codes:
+  0  the account has the quota
+  2  wrong usage, or there is no such account
+  3  the account store is unavailable";
+
+/// List and show accounts, and set their tiers and quotas
 #[derive(Debug, clap::Args)]
 pub struct AccountsCommand {
     #[command(subcommand)]
@@ -63,6 +78,7 @@ enum Command {
     List(List),
     Show(Show),
     SetTier(SetTier),
+    SetQuota(SetQuota),
 }
 
 /// List accounts
@@ -101,6 +117,31 @@ struct SetTier {
     json: bool,
 }
 
+/// Give an account a quota of its own
+#[derive(Debug, clap::Args)]
+#[command(after_help = SET_QUOTA_HELP)]
+struct SetQuota {
+    #[command(flatten)]
+    account: AccountArgs,
+    /// Requests a minute
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=1_000_000_000),
+        required_unless_present = "of_tier"
+    )]
+    per_minute: Option<u32>,
+    /// Requests a day (UTC) [default: no limit]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), requires = "per_minute")]
+    per_day: Option<u32>,
+    /// Give it the quota of its tier again
+    #[arg(long, conflicts_with = "per_minute")]
+    of_tier: bool,
+    /// Write the account as JSON
+    #[arg(long)]
+    json: bool,
+}
+
 /// An account by its ID or one of its domains.
 #[derive(Debug, clap::Args)]
 struct AccountArgs {
@@ -119,6 +160,7 @@ impl AccountsCommand {
                 Command::List(list) => list.run().await,
                 Command::Show(show) => show.run().await,
                 Command::SetTier(set_tier) => set_tier.run().await,
+                Command::SetQuota(set_quota) => set_quota.run().await,
             }
         })
     }
@@ -173,7 +215,8 @@ impl SetTier {
                     .await
                     .map_err(CommandFailure::unavailable)?;
                 let before = before.ok_or_else(|| unknown(id))?;
-                Ok((before, AccountInfo { tier, ..account }))
+                let quota = account.quota.filter(|_| before == tier);
+                Ok((before, AccountInfo { tier, quota, ..account }))
             })
             .await?;
         let id = visible(&account.account_id);
@@ -183,6 +226,34 @@ impl SetTier {
             format!("{id} had tier {tier} before")
         } else {
             format!("{id} has tier {tier} from now on, not {before}")
+        };
+        report(line, CommandOutcome::Good)
+    }
+}
+
+impl SetQuota {
+    async fn run(self) -> Result<CommandOutcome, CommandFailure> {
+        let per_day = self.per_day;
+        let quota = self.per_minute.map(|per_minute| AccountQuota { per_minute, per_day });
+        let account = self
+            .account
+            .with_account(async |accounts, account| {
+                let id = &account.account_id;
+                let set = accounts.set_quota(id, quota, ACTOR).await;
+                match set.map_err(CommandFailure::unavailable)? {
+                    true => Ok(AccountInfo { quota, ..account }),
+                    false => Err(unknown(id)),
+                }
+            })
+            .await?;
+        let line = match (self.json, quota) {
+            (true, _) => to_json(&account).to_string(),
+            (false, Some(quota)) => format!("{} has {quota} from now on", visible(&account.account_id)),
+            (false, None) => format!(
+                "{} has the quota of tier {} from now on",
+                visible(&account.account_id),
+                account.tier
+            ),
         };
         report(line, CommandOutcome::Good)
     }
@@ -225,6 +296,9 @@ fn show(out: &mut Output, account: &AccountInfo, domains: &[OwnedDomain]) -> Res
     out.line(format_args!("account  {}", paint(HEAD, visible(&account.account_id))))?;
     out.line(format_args!("name     {}", visible(&account.name)))?;
     out.line(format_args!("tier     {}", account.tier))?;
+    if let Some(quota) = account.quota {
+        out.line(format_args!("quota    {quota}"))?;
+    }
     out.line(format_args!("keys     {} active", account.active_keys))?;
     out.line(format_args!("made     {}", rfc3339_ms(account.created_at_ms)))?;
     if let Some(deletion) = account.deletion {
@@ -248,6 +322,8 @@ fn to_json(account: &AccountInfo) -> Value {
         "accountId": account.account_id,
         "name": account.name,
         "tier": account.tier.as_str(),
+        "requestsPerMinute": account.quota.map(|quota| quota.per_minute),
+        "requestsPerDay": account.quota.and_then(|quota| quota.per_day),
         "createdAt": rfc3339_ms(account.created_at_ms),
         "verifiedDomains": account.verified_domains,
         "activeKeys": account.active_keys,

@@ -9,6 +9,7 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue};
 use service::problem::{Kind, Problem};
 use web::Failure;
+use web::access::account_quota;
 
 use crate::jwt::TokenError;
 use crate::state::PublisherState;
@@ -32,7 +33,7 @@ impl Identity {
 }
 
 /// The layer of every address that needs a JWT: checks it, makes the user at the first time, counts
-/// the request by the account within the quota of its tier, and puts an `Arc<Identity>` beside it.
+/// the request by the account within its quota, and puts an `Arc<Identity>` beside it.
 /// The quota's headers are on every answer to a valid token.
 ///
 /// The count is apart from that of the account's API keys: a key that uses up the quota can still
@@ -42,7 +43,7 @@ pub(crate) async fn identity(State(app): State<Arc<PublisherState>>, mut request
         Ok(identity) => identity,
         Err(failure) => return failure.into_response(),
     };
-    let quota = app.deps.quotas.quota(identity.user.tier.as_str());
+    let quota = account_quota(&app.deps.quotas, identity.user.tier, identity.user.quota);
     let decision = app
         .deps
         .limiter

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use crate::command::Ran;
-use crate::running::{Up, get, on, until};
+use crate::running::{Up, get, get_text, on, until};
 use serde_json::{Value, json};
 
 /// Makes a further key for the account of a domain.
@@ -88,6 +88,58 @@ fn a_tier_is_set_for_the_account_and_what_cant_be_found_is_told() {
             .json()["tier"],
         "enterprise"
     );
+}
+
+#[test]
+fn an_account_has_a_quota_of_its_own_until_its_tier_changes() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let created = on(&data, &["keys", "create", "--domain", "news.example", "--json"]).expect(0);
+    let api_key = created.json()["apiKey"].as_str().unwrap().to_owned();
+    on(&data, &["accounts", "set-tier", "news.example", "enterprise"]).expect(0);
+    let set = |args: &[&str]| on(&data, &[&["accounts", "set-quota", "news.example"], args].concat());
+    let shown = || {
+        on(&data, &["accounts", "show", "news.example", "--json"])
+            .expect(0)
+            .json()
+    };
+    let told = set(&["--per-minute", "20000", "--per-day", "30000"]).expect(0).stdout;
+    assert!(told.contains("20000 requests a minute, 30000 a day"), "{told}");
+    let account = shown();
+    assert_eq!(
+        (&account["requestsPerMinute"], &account["requestsPerDay"]),
+        (&json!(20_000), &json!(30_000))
+    );
+    for wrong in [
+        &[][..],
+        &["--per-day", "5"],
+        &["--per-minute", "0"],
+        &["--per-minute", "5", "--of-tier"],
+    ] {
+        set(wrong).expect(2);
+    }
+    let up = Up::start(&data);
+    let limit = || {
+        let head = get_text(&up.url("analytics"), "/api/v1/analytics/clients", &api_key);
+        let line = head
+            .lines()
+            .find(|line| line.to_ascii_lowercase().starts_with("x-ratelimit-limit:"));
+        line.unwrap_or_else(|| panic!("{head}"))
+            .split_once(": ")
+            .unwrap()
+            .1
+            .to_owned()
+    };
+    assert_eq!(limit(), "20000");
+    set(&["--per-minute", "7"]).expect(0);
+    until("the services to follow", || limit() == "7");
+    set(&["--of-tier"]).expect(0);
+    until("the services to follow", || limit() == "6000");
+    // Another tier ends it.
+    set(&["--per-minute", "9"]).expect(0);
+    on(&data, &["accounts", "set-tier", "news.example", "pro"]).expect(0);
+    assert_eq!(shown()["requestsPerMinute"], Value::Null);
+    until("the services to follow", || limit() == "300");
 }
 
 #[test]

@@ -190,9 +190,8 @@ fn a_flood_costs_others_nothing_and_stores_less_than_it_sends() {
     };
     let (honest_key, target_key) = (create("honest.example"), create("target.example"));
     let config = dir.path().join("receipts.toml");
-    let settings = format!(
-        "[gateway]\ntrusted_proxies = [\"127.0.0.1\"]\n[verifier]\nrejected_kept_per_day_max = {KEPT}\n"
-    );
+    let settings =
+        format!("[gateway]\ntrusted_proxies = [\"127.0.0.1\"]\n[verifier]\nrejected_kept_per_day_max = {KEPT}\n");
     std::fs::write(&config, settings).unwrap();
     let up = Up::start_with(&data, &["--config", config.to_str().unwrap()], Stdio::null());
     until("readiness", || {

@@ -163,15 +163,7 @@ pub(crate) fn text(url: &str, path: &str) -> String {
 }
 
 pub(crate) fn get(url: &str, path: &str, api_key: &str) -> (u16, Value) {
-    let host = url.strip_prefix("http://").unwrap();
-    let Ok(mut stream) = TcpStream::connect(host) else {
-        return (0, Value::Null);
-    };
-    let head =
-        format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {api_key}\r\nConnection: close\r\n\r\n");
-    stream.write_all(head.as_bytes()).unwrap();
-    let mut text = String::new();
-    let _ = stream.read_to_string(&mut text);
+    let text = get_text(url, path, api_key);
     let status = text
         .split(' ')
         .nth(1)
@@ -179,6 +171,20 @@ pub(crate) fn get(url: &str, path: &str, api_key: &str) -> (u16, Value) {
         .unwrap_or(0);
     let body = text.split_once("\r\n\r\n").map_or("", |(_, body)| body);
     (status, serde_json::from_str(body).unwrap_or_default())
+}
+
+/// An answer as it came; empty if nobody listens.
+pub(crate) fn get_text(url: &str, path: &str, api_key: &str) -> String {
+    let host = url.strip_prefix("http://").unwrap();
+    let Ok(mut stream) = TcpStream::connect(host) else {
+        return String::new();
+    };
+    let head =
+        format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {api_key}\r\nConnection: close\r\n\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut text = String::new();
+    let _ = stream.read_to_string(&mut text);
+    text
 }
 
 pub(crate) fn on(data: &Path, args: &[&str]) -> Ran {

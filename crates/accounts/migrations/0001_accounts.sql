@@ -8,6 +8,9 @@ CREATE TABLE accounts (
     created_at_ms BIGINT NOT NULL,
     deletion_requested_at_ms BIGINT,
     erase_after_ms BIGINT,
+    -- The account's own quota; the first is NULL if it has its tier's, the second if a day has none.
+    requests_per_minute BIGINT,
+    requests_per_day BIGINT,
     -- Domains with commas; NULL if all operators' receipts count as proven.
     trusted_operators TEXT
 );

@@ -5,7 +5,7 @@ use sqlx::{Any, Transaction};
 
 use crate::row::RowValues;
 use crate::trail::{self, TrailChange};
-use crate::{Accounts, AccountsError, Deletion, Tier};
+use crate::{AccountQuota, Accounts, AccountsError, Deletion, Tier};
 
 /// The most accounts of a list.
 pub const ACCOUNTS_LISTED_MAX: i64 = 1_000;
@@ -19,6 +19,8 @@ pub struct AccountInfo {
     pub name: String,
     /// Tier.
     pub tier: Tier,
+    /// Its own quota; `None`: that of its tier.
+    pub quota: Option<AccountQuota>,
     /// When it was made, in milliseconds since the Unix epoch.
     pub created_at_ms: i64,
     /// Whether it is to be deleted.
@@ -34,7 +36,8 @@ pub struct AccountInfo {
 macro_rules! select {
     ($rest:literal) => {
         concat!(
-            "SELECT id, name, tier, created_at_ms, deletion_requested_at_ms, erase_after_ms,
+            "SELECT id, name, tier, requests_per_minute, requests_per_day, created_at_ms, deletion_requested_at_ms,
+                erase_after_ms,
                 (SELECT COUNT(*) FROM domains WHERE domains.account_id = accounts.id
                     AND domains.revoked_at_ms IS NULL AND domains.expires_at_ms > $1) AS verified_domains,
                 (SELECT COUNT(*) FROM api_keys WHERE api_keys.account_id = accounts.id
@@ -75,8 +78,47 @@ impl Accounts {
         row.as_ref().map(read).transpose()
     }
 
+    /// Gives an account a quota of its own, or its tier's again, on behalf of `actor`. Returns
+    /// whether there is such an account. In force as [`Accounts::set_tier`] is.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn set_quota(
+        &self,
+        account_id: &str,
+        quota: Option<AccountQuota>,
+        actor: &str,
+    ) -> Result<bool, AccountsError> {
+        let at_ms = self.now_ms();
+        let update = "UPDATE accounts SET requests_per_minute = $1, requests_per_day = $2 WHERE id = $3";
+        let update = sqlx::query(update)
+            .bind(quota.map(|quota| i64::from(quota.per_minute)))
+            .bind(quota.and_then(|quota| quota.per_day).map(i64::from))
+            .bind(account_id);
+        let work = async {
+            let mut transaction = self.begin().await?;
+            if update.execute(&mut *transaction).await?.rows_affected() == 0 {
+                return Ok(false);
+            }
+            let change = TrailChange {
+                account_id,
+                actor,
+                action: "account.set-quota",
+                subject: account_id,
+                detail: &quota.map_or_else(|| "that of its tier".to_owned(), |quota| quota.to_string()),
+                at_ms,
+            };
+            trail::note(&mut transaction, &change).await?;
+            transaction.commit().await?;
+            Ok(true)
+        };
+        let is_known = self.timed("set_quota", work).await?;
+        self.cache.retain(|_, key| !key.is_of(account_id));
+        Ok(is_known)
+    }
+
     /// Moves an account to a tier, on behalf of `actor`, and returns the tier before; `None` if
-    /// there is no such account. In force at once in this process, in others after their
+    /// there is no such account. Its own quota ends with another tier. In force at once in this process, in others after their
     /// `cache_ms_max`.
     ///
     /// # Errors
@@ -113,7 +155,8 @@ pub(crate) async fn change_tier(
     if before == tier {
         return Ok(Some(before));
     }
-    let update = sqlx::query("UPDATE accounts SET tier = $1 WHERE id = $2");
+    let update =
+        sqlx::query("UPDATE accounts SET tier = $1, requests_per_minute = NULL, requests_per_day = NULL WHERE id = $2");
     let update = update.bind(tier.as_str()).bind(account_id);
     update.execute(&mut **transaction).await?;
     let change = TrailChange {
@@ -133,6 +176,7 @@ fn read(row: &AnyRow) -> Result<AccountInfo, AccountsError> {
         account_id: row.value("id")?,
         name: row.value("name")?,
         tier: row.parsed("tier")?,
+        quota: AccountQuota::read(row)?,
         created_at_ms: row.value("created_at_ms")?,
         deletion: Deletion::read(row)?,
         verified_domains: row.value("verified_domains")?,

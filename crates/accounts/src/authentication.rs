@@ -12,7 +12,7 @@ use crate::domain::is_public_suffix;
 use crate::key::read_scopes;
 use crate::row::RowValues;
 use crate::trusted_operators;
-use crate::{Accounts, AccountsError, ApiKey, Coverage, DOMAINS_MAX, Inherited, Principal};
+use crate::{AccountQuota, Accounts, AccountsError, ApiKey, Coverage, DOMAINS_MAX, Inherited, Principal};
 
 /// The most subdomains of an account's domains that are others'; beyond it no subdomain is covered,
 /// rather than one too many.
@@ -101,7 +101,7 @@ impl Accounts {
     async fn read_key(&self, key: &ApiKey, hash: SecretHash, now_ms: i64) -> Result<Option<CheckedKey>, AccountsError> {
         let question =
             "SELECT k.id, k.secret_hash, k.scopes, k.expires_at_ms, k.revoked_at_ms, k.account_id, a.tier, k.domains,
-                a.trusted_operators
+                a.requests_per_minute, a.requests_per_day, a.trusted_operators
             FROM api_keys k JOIN accounts a ON a.id = k.account_id WHERE k.id = $1";
         let row = sqlx::query(question).bind(key.id()).fetch_optional(&self.pool).await?;
         let stored = match &row {
@@ -128,6 +128,7 @@ impl Accounts {
             revoked: row.value::<Option<i64>>("revoked_at_ms")?.is_some(),
             account_id,
             tier: row.parsed("tier")?,
+            quota: AccountQuota::read(&row)?,
             scopes: read_scopes(&row)?,
             domains,
             limit,
@@ -252,6 +253,7 @@ impl CheckedKey {
             account_id: self.account_id.clone(),
             key_id: key_id.to_owned(),
             tier: self.tier,
+            quota: self.quota,
             scopes: self.scopes.clone(),
             domains,
             inherited,

@@ -1,7 +1,7 @@
 //! Checked keys.
 
 use crate::api_key::SecretHash;
-use crate::{KeyDomains, Scope, Tier};
+use crate::{AccountQuota, KeyDomains, Scope, Tier};
 
 /// A key whose secret was right when it was read.
 pub(crate) struct CheckedKey {
@@ -11,6 +11,7 @@ pub(crate) struct CheckedKey {
     pub(crate) revoked: bool,
     pub(crate) account_id: String,
     pub(crate) tier: Tier,
+    pub(crate) quota: Option<AccountQuota>,
     pub(crate) scopes: Vec<Scope>,
     pub(crate) domains: Vec<HeldDomain>,
     pub(crate) limit: Option<KeyDomains>,

@@ -79,6 +79,7 @@ mod tests {
             account_id: String::new(),
             key_id: String::new(),
             tier: Tier::Free,
+            quota: None,
             scopes: Vec::new(),
             domains: vec![
                 "example.com".to_owned(),

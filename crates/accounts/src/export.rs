@@ -75,6 +75,11 @@ const fn text(name: &'static str, sql: &'static str) -> Column {
     Column { name, sql, kind }
 }
 
+const fn number(name: &'static str, sql: &'static str) -> Column {
+    let kind = ColumnKind::Number;
+    Column { name, sql, kind }
+}
+
 const fn instant(name: &'static str, sql: &'static str) -> Column {
     let kind = ColumnKind::Instant;
     Column { name, sql, kind }
@@ -99,6 +104,8 @@ pub const COLLECTIONS: &[Collection] = &[
             text("accountId", "id"),
             text("name", "name"),
             text("tier", "tier"),
+            number("requestsPerMinute", "requests_per_minute"),
+            number("requestsPerDay", "requests_per_day"),
             instant("createdAt", "created_at_ms"),
             Column {
                 name: "trustedOperators",
@@ -137,11 +144,7 @@ pub const COLLECTIONS: &[Collection] = &[
             instant("verifiedAt", "verified_at_ms"),
             instant("expiresAt", "expires_at_ms"),
             instant("revokedAt", "revoked_at_ms"),
-            Column {
-                name: "proofFailures",
-                sql: "proof_failures",
-                kind: ColumnKind::Number,
-            },
+            number("proofFailures", "proof_failures"),
             instant("proofNextCheckAt", "proof_next_at_ms"),
             instant("suspendedExpiresAt", "suspended_expires_at_ms"),
         ],
@@ -254,11 +257,7 @@ pub const COLLECTIONS: &[Collection] = &[
             },
             instant("createdAt", "created_at_ms"),
             instant("updatedAt", "updated_at_ms"),
-            Column {
-                name: "revision",
-                sql: "revision",
-                kind: ColumnKind::Number,
-            },
+            number("revision", "revision"),
         ],
     },
     Collection {

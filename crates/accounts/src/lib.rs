@@ -21,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 mod account;
+mod account_quota;
 mod api_key;
 mod authentication;
 mod challenge;
@@ -65,6 +66,7 @@ mod user;
 mod verification;
 
 pub use account::{ACCOUNTS_LISTED_MAX, AccountInfo};
+pub use account_quota::AccountQuota;
 pub use api_key::ApiKey;
 pub use authentication::AuthError;
 pub use challenge::{

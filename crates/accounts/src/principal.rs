@@ -1,6 +1,6 @@
 //! Principals.
 
-use crate::{Inherited, KeyDomains, Scope, Tier};
+use crate::{AccountQuota, Inherited, KeyDomains, Scope, Tier};
 
 /// Whom an API key speaks for, and what it may do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -11,6 +11,8 @@ pub struct Principal {
     pub key_id: String,
     /// Tier of the account.
     pub tier: Tier,
+    /// The account's own quota; `None`: that of its tier.
+    pub quota: Option<AccountQuota>,
     /// Permissions of the key, in order.
     pub scopes: Vec<Scope>,
     /// The account's domains whose verification holds now, lower-case, in order.

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use crate::row::RowValues;
 use crate::trail::{self, TrailChange};
-use crate::{Accounts, AccountsError, Domain, Tier};
+use crate::{AccountQuota, Accounts, AccountsError, Domain, Tier};
 
 /// The longest e-mail address, in bytes (RFC 5321, 4.5.3.1.3, without its brackets).
 const EMAIL_BYTES_MAX: usize = 254;
@@ -46,6 +46,8 @@ pub struct User {
     pub created_at_ms: i64,
     /// Tier of the account.
     pub tier: Tier,
+    /// The account's own quota; `None`: that of its tier.
+    pub quota: Option<AccountQuota>,
     /// Whether the account is to be deleted.
     pub deletion: Option<Deletion>,
 }
@@ -141,6 +143,7 @@ macro_rules! select {
     ($rest:literal) => {
         concat!(
             "SELECT u.id, u.account_id, u.issuer, u.subject, u.email, u.name, u.created_at_ms, a.tier,
+                a.requests_per_minute, a.requests_per_day,
                 a.deletion_requested_at_ms, a.erase_after_ms FROM users u JOIN accounts a ON a.id = u.account_id ",
             $rest
         )
@@ -268,6 +271,7 @@ fn read(row: &AnyRow) -> Result<User, AccountsError> {
         name: row.value::<Option<String>>("name")?.map(PersonName),
         created_at_ms: row.value("created_at_ms")?,
         tier: row.parsed("tier")?,
+        quota: AccountQuota::read(row)?,
         deletion: Deletion::read(row)?,
     })
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use accounts::{Accounts, AuthError, Principal, Scope};
+use accounts::{AccountQuota, Accounts, AuthError, Principal, Scope, Tier};
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -54,7 +54,7 @@ pub async fn api_key(State(gatekeeper): State<Gatekeeper>, mut request: Request,
         Ok(principal) => principal,
         Err(failure) => return failure.into_response(),
     };
-    let quota = gatekeeper.quotas.quota(principal.tier.as_str());
+    let quota = account_quota(&gatekeeper.quotas, principal.tier, principal.quota);
     let cost = affordable((gatekeeper.cost)(&request), &quota);
     let decision = gatekeeper.limiter.take(&principal.account_id, cost, &quota).await;
     let mut response = match decision.problem(cost) {
@@ -71,6 +71,18 @@ pub async fn api_key(State(gatekeeper): State<Gatekeeper>, mut request: Request,
     decision.write_headers(response.headers_mut());
     response.headers_mut().insert(COST, HeaderValue::from(cost));
     response
+}
+
+/// The quota of an account: its own, or that of its tier.
+#[must_use]
+pub fn account_quota(quotas: &QuotasConfig, tier: Tier, own: Option<AccountQuota>) -> Quota {
+    own.map_or_else(
+        || quotas.quota(tier.as_str()),
+        |own| Quota {
+            per_minute: own.per_minute,
+            per_day: own.per_day,
+        },
+    )
 }
 
 /// Cost of a request, limited to the whole quota.

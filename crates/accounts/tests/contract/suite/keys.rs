@@ -377,6 +377,7 @@ async fn accounts_are_listed_newest_first(place: Place) {
     let shown = accounts.account(&first.account_id).await.unwrap().unwrap();
     assert_eq!(shown, listed[1]);
     let expected = AccountInfo {
+        quota: None,
         account_id: first.account_id,
         name: "example.com".to_owned(),
         tier: Tier::Free,
