@@ -6,6 +6,7 @@
 //! `RECEIPTS_FLOOD_S` makes the flood last so many seconds. The test prints the freshness of the
 //! other publisher's numbers, and asserts no time.
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::process::Stdio;
@@ -119,25 +120,29 @@ fn rejected(up: &Up, api_key: &str) -> u64 {
     answer["totalRefused"].as_u64().unwrap_or_else(|| panic!("{answer}"))
 }
 
-/// Sends receipts of `honest.example`, one after the other, until `stop` is set. Returns the time
-/// of each from its acknowledgement until the total had it.
+/// Sends a receipt of `honest.example`, which the gateway and the analytics API accept whatever
+/// others do. Returns the time from its acknowledgement until the total had it.
+fn send_honestly(up: &Up, key: &SigningKey, api_key: &str, sent: &mut Vec<String>) -> Duration {
+    let mut one = crate::command::receipt(key.public_key_pem());
+    one["content"]["publisher"] = "honest.example".into();
+    one["content"]["url"] = "https://honest.example/lead".into();
+    sent.push(one["receiptId"].as_str().unwrap().to_owned());
+    let body = sign_receipt(&bytes(&one), key, &Limits::default()).unwrap();
+    let signature = STANDARD.encode(key.sign(&body).unwrap());
+    let header = format!("X-Service-Signature: {signature}\r\n");
+    let status = post_from(&up.url("gateway"), "/api/v1/receipts", "198.51.100.7", &header, &body);
+    assert_eq!(status, 202, "an honest sender");
+    let acknowledged = Instant::now();
+    until("an honest receipt", || total(up, api_key) >= sent.len() as u64);
+    acknowledged.elapsed()
+}
+
+/// Sends them, one after the other, until `stop` is set.
 fn be_honest(up: &Up, api_key: &str, stop: &AtomicBool) -> Vec<Duration> {
     let key = SigningKey::generate(Algorithm::Ed25519).unwrap();
-    let gateway = up.url("gateway");
-    let mut delays = Vec::new();
+    let (mut delays, mut sent) = (Vec::new(), Vec::new());
     while !stop.load(Ordering::Relaxed) {
-        let mut one = crate::command::receipt(key.public_key_pem());
-        one["content"]["publisher"] = "honest.example".into();
-        one["content"]["url"] = "https://honest.example/lead".into();
-        let body = sign_receipt(&bytes(&one), &key, &Limits::default()).unwrap();
-        let signature = STANDARD.encode(key.sign(&body).unwrap());
-        let header = format!("X-Service-Signature: {signature}\r\n");
-        let status = post_from(&gateway, "/api/v1/receipts", "198.51.100.7", &header, &body);
-        assert_eq!(status, 202, "an honest sender");
-        let acknowledged = Instant::now();
-        let wanted = delays.len() as u64 + 1;
-        until("an honest receipt", || total(up, api_key) >= wanted);
-        delays.push(acknowledged.elapsed());
+        delays.push(send_honestly(up, &key, api_key, &mut sent));
     }
     delays
 }
@@ -261,8 +266,8 @@ fn send_wrong(gateway: &str) -> (SigningKey, Value) {
     (key, one)
 }
 
-/// `GET` of the analytics API, signed by a sender's key (RFC 9421). Returns the last line.
-fn get_signed(url: &str, path: &str, key: &SigningKey) -> Value {
+/// `GET` of the analytics API, signed by a sender's key (RFC 9421).
+fn ask_signed(url: &str, path: &str, key: &SigningKey, from: &str) -> String {
     let host = url.strip_prefix("http://").unwrap();
     let now_s = jiff::Timestamp::now().as_second();
     let params = format!(r#"("@method" "@target-uri");created={now_s};expires={}"#, now_s + 60);
@@ -273,13 +278,23 @@ fn get_signed(url: &str, path: &str, key: &SigningKey) -> Value {
     let mut stream = std::net::TcpStream::connect(host).unwrap();
     write!(
         stream,
-        "GET {path} HTTP/1.0\r\nHost: {host}\r\nX-Client-Public-Key: {public}\r\n\
+        "GET {path} HTTP/1.0\r\nHost: {host}\r\nX-Forwarded-For: {from}\r\nX-Client-Public-Key: {public}\r\n\
          Signature-Input: sig1={params}\r\nSignature: sig1=:{signature}:\r\n\r\n"
     )
     .unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
+    text
+}
+
+/// The body of such an answer.
+fn get_signed(url: &str, path: &str, key: &SigningKey) -> Value {
+    let text = ask_signed(url, path, key, "198.51.100.7");
     serde_json::from_str(text.trim_end().lines().last().unwrap()).unwrap_or_else(|_| panic!("{text}"))
+}
+
+fn status(answer: &str) -> u16 {
+    answer.split(' ').nth(1).unwrap().parse().unwrap()
 }
 
 // A drill: the verifier counts 10,000 keys apart.
@@ -329,6 +344,171 @@ fn rejections_of_a_later_sender_are_stored_after_ten_thousand_keys() {
     let unknown = get_signed(&analytics, &missing, &greedy);
     assert_eq!(unknown["status"], "unknown", "{unknown}");
     assert_eq!(unknown["unlistedRejections"][0]["receipts"], 10, "{unknown}");
+    assert_eq!(up.stop(), 0);
+    on(&data, &["audit"]).expect(0);
+}
+
+/// Strangers' threads of one flood.
+const STRANGERS: usize = 4;
+
+/// Requests of one flood, by status.
+type Answers = BTreeMap<u16, usize>;
+
+/// One request of a stranger, with its number; returns the status.
+type Stranger = Box<dyn Fn(&Up, usize) -> u16 + Sync>;
+
+/// Batches whose receipts have signatures that are wrong and cost as much as right ones.
+fn bad_signatures(algorithm: Algorithm) -> Stranger {
+    let key = SigningKey::generate(algorithm).unwrap();
+    let signature = match algorithm {
+        Algorithm::Ed25519 => vec![7; 64],
+        Algorithm::Rsa2048 => [&[0][..], &[7; 255]].concat(),
+        Algorithm::EcdsaP256 => [&[0x30, 62, 2, 29][..], &[7; 29], &[2, 29], &[7; 29]].concat(),
+    };
+    let batches = (0..8).map(|number| {
+        let receipts: Vec<Value> = (0..RECEIPTS_PER_BATCH)
+            .map(|_| {
+                let mut one = crate::command::receipt(key.public_key_pem());
+                one["signatureAlgorithm"] = key.algorithm().as_str().into();
+                one["signature"] = STANDARD.encode(&signature).into();
+                one
+            })
+            .collect();
+        let batch = json!({"version": "1.0.0", "batchId": format!("b-{number}"), "receipts": receipts});
+        compressed(&sign_batch(&bytes(&batch), &key, &Limits::default()).unwrap())
+    });
+    let batches: Vec<_> = batches.collect();
+    Box::new(move |up, number| {
+        let body = &batches[number % batches.len()];
+        post_from(
+            &up.url("gateway"),
+            "/api/v1/receipts/batch",
+            "203.0.113.9",
+            "Content-Encoding: gzip\r\n",
+            body,
+        )
+    })
+}
+
+fn fresh_keys(address: fn(usize) -> String) -> Stranger {
+    Box::new(move |up, number| {
+        let (_, header, body) = wrong(&SigningKey::generate(Algorithm::Ed25519).unwrap());
+        let header = header.replace("Content-Type: application/json\r\n", "");
+        post_from(&up.url("gateway"), "/api/v1/receipts", &address(number), &header, &body)
+    })
+}
+
+/// Everything that a stranger can do without an account, beside a sender and a publisher who notice
+/// nothing.
+#[test]
+#[ignore = "a drill: stage-drills runs it"]
+fn floods_of_strangers_cost_an_honest_sender_and_its_publisher_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let create = [
+        "keys",
+        "create",
+        "--domain",
+        "honest.example",
+        "--json",
+        "--tier",
+        "enterprise",
+    ];
+    let api_key = on(&data, &create).expect(0).json()["apiKey"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let config = dir.path().join("receipts.toml");
+    let proxies = "trusted_proxies = [\"127.0.0.1\"]\n";
+    std::fs::write(&config, format!("[gateway]\n{proxies}[analytics]\n{proxies}")).unwrap();
+    let up = Up::start_with(&data, &["--config", config.to_str().unwrap()], Stdio::null());
+    until("readiness", || {
+        ["gateway", "analytics"]
+            .iter()
+            .all(|name| get(&up.url(name), "/readyz", "").0 == 200)
+    });
+    let seconds = std::env::var("RECEIPTS_FLOOD_S").map_or(2, |text| text.parse().unwrap());
+    let small = garbage(&SigningKey::generate(Algorithm::Ed25519).unwrap());
+    let floods: [(&str, Stranger); 8] = [
+        (
+            "batches that nobody signed",
+            Box::new(move |up, _| post_from(&up.url("gateway"), "/api/v1/receipts/batch", "203.0.113.8", "", &small)),
+        ),
+        ("Ed25519 signatures", bad_signatures(Algorithm::Ed25519)),
+        ("RSA signatures", bad_signatures(Algorithm::Rsa2048)),
+        ("P-256 signatures", bad_signatures(Algorithm::EcdsaP256)),
+        ("fresh keys", fresh_keys(|_| "203.0.113.10".to_owned())),
+        (
+            "fresh keys of many addresses",
+            fresh_keys(|number| format!("198.18.{}.{}", number / 250 % 250, number % 250)),
+        ),
+        (
+            "senders\u{2019} requests",
+            Box::new(|up, _| {
+                let key = SigningKey::generate(Algorithm::Ed25519).unwrap();
+                let path = format!("/api/v1/receipts/{}", uuid::Uuid::new_v4());
+                status(&ask_signed(&up.url("analytics"), &path, &key, "203.0.113.11"))
+            }),
+        ),
+        (
+            "wrong API keys",
+            Box::new(|up, number| {
+                let header = format!("Authorization: Bearer rcpt_{number:032}\r\nX-Forwarded-For: 203.0.113.12\r\n");
+                post(&up.url("analytics"), "/api/v1/analytics/dashboard", &header, b"").0
+            }),
+        ),
+    ];
+    let honest = SigningKey::generate(Algorithm::Ed25519).unwrap();
+    let mut sent = Vec::new();
+    for (name, stranger) in &floods {
+        let stop = AtomicBool::new(false);
+        let (answers, mut delays) = std::thread::scope(|scope| {
+            let strangers: Vec<_> = (0..STRANGERS)
+                .map(|first| {
+                    let (up, stop) = (&up, &stop);
+                    scope.spawn(move || {
+                        let mut answers = Answers::new();
+                        for number in (first..).step_by(STRANGERS) {
+                            if stop.load(Ordering::Relaxed) {
+                                return answers;
+                            }
+                            *answers.entry(stranger(up, number)).or_default() += 1;
+                        }
+                        answers
+                    })
+                })
+                .collect();
+            let end = Instant::now() + Duration::from_secs(seconds);
+            let mut delays = Vec::new();
+            while Instant::now() < end {
+                delays.push(send_honestly(&up, &honest, &api_key, &mut sent));
+            }
+            stop.store(true, Ordering::Relaxed);
+            let mut answers = Answers::new();
+            for of_one in strangers.into_iter().map(|stranger| stranger.join().unwrap()) {
+                for (status, count) in of_one {
+                    *answers.entry(status).or_default() += count;
+                }
+            }
+            (answers, delays)
+        });
+        delays.sort();
+        let at = |share: usize| delays[delays.len() * share / 100];
+        println!(
+            "{name}: {answers:?}; {} honest receipts: p50 {:?}, most {:?}",
+            delays.len(),
+            at(50),
+            at(99)
+        );
+    }
+    for id in &sent {
+        let mut outcome = Value::Null;
+        until("the honest sender's outcome", || {
+            outcome = get_signed(&up.url("analytics"), &format!("/api/v1/receipts/{id}"), &honest);
+            outcome["status"] != "unknown"
+        });
+        assert_eq!(outcome["status"], "verified", "{outcome}");
+    }
     assert_eq!(up.stop(), 0);
     on(&data, &["audit"]).expect(0);
 }
