@@ -118,6 +118,8 @@ impl Call<'_> {
         bytes_max: usize,
     ) -> Result<Held, Refusal> {
         let encoding = encoding::of(headers)?;
+        // Whoever has used up its bytes is refused before more are decoded.
+        self.charge_bytes(1)?;
         let reading = upload.read(self.shared.bounds(bytes_max), &self.shared.admission, self.source);
         let body = Spent::on(&self.spent.body_us, reading).await?;
         self.shared.meters.body_read(body.as_ref().len());

@@ -4,6 +4,9 @@
 //! Limits by address are charged before the work that they pay for, so they protect the gateway and
 //! the verifier from anyone. The limit by key is charged once the outer signature has been
 //! verified, so nobody can use up another sender's. Quotas of publishers are separate.
+//!
+//! A refused request is charged a quarter, because it has been read, decoded and parsed. Whoever
+//! repeats it without a pause is soon refused by its head.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -86,7 +89,7 @@ impl<C: Clock + Clone> Rate<C> {
         match self.limiter.check_key_n(&key, cost) {
             Ok(Ok(state)) => Ok(self.standing(state.remaining_burst_capacity(), charged)),
             Ok(Err(refused)) => {
-                let wait = refused.wait_time_from(self.clock.now());
+                let mut wait = refused.wait_time_from(self.clock.now());
                 // governor doesn't say what remains when it refuses: the cost, less what the wait
                 // brings.
                 let missing = wait
@@ -94,8 +97,16 @@ impl<C: Clock + Clone> Rate<C> {
                     .saturating_mul(self.per_s.into())
                     .div_ceil(1_000_000_000);
                 let remaining = u128::from(cost.get()).saturating_sub(missing);
+                let mut remaining = u32::try_from(remaining).unwrap_or(0);
+                let part = NonZeroU32::new((cost.get() / REFUSED_PART).min(remaining));
+                if let Some(part) = part
+                    && let Ok(Ok(_)) = self.limiter.check_key_n(&key, part)
+                {
+                    remaining -= part.get();
+                    wait += self.time_for(part.get());
+                }
                 Err(Exceeded {
-                    standing: self.standing(u32::try_from(remaining).unwrap_or(0), charged),
+                    standing: self.standing(remaining, charged),
                     what: self.what,
                     wait,
                 })
@@ -113,13 +124,17 @@ impl<C: Clock + Clone> Rate<C> {
     fn standing(&self, remaining: u32, charged: u32) -> Standing {
         let limit = self.burst.get();
         let missing = limit.saturating_sub(remaining);
-        let full_in = Duration::from_nanos(u64::from(missing) * 1_000_000_000 / u64::from(self.per_s));
         Standing {
             limit,
             remaining,
-            full_in,
+            full_in: self.time_for(missing),
             charged,
         }
+    }
+
+    /// The time in which so many units come.
+    fn time_for(&self, units: u32) -> Duration {
+        Duration::from_nanos(u64::from(units) * 1_000_000_000 / u64::from(self.per_s))
     }
 }
 
@@ -148,6 +163,9 @@ impl Standing {
 }
 
 const SHARDS: usize = 32;
+/// Part of its cost that a refused request is charged. With more, senders behind one address who
+/// wait as they are told could keep each other out.
+const REFUSED_PART: u32 = 4;
 
 /// The state of each key, for a bounded number of keys; beyond it all new ones share one state.
 struct Keys {
@@ -261,12 +279,19 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_says_what_would_still_fit_and_takes_nothing() {
-        let (rate, _clock) = rate(1, 10, 1_000);
+    fn a_refusal_says_what_would_still_fit_and_takes_a_quarter() {
+        let (rate, clock) = rate(1, 10, 1_000);
         rate.charge(1, 6, 0).unwrap();
-        let refused = rate.charge(1, 9, 0).unwrap_err();
-        assert_eq!((refused.standing.remaining, refused.wait), (4, Duration::from_secs(5)));
-        assert_eq!(rate.charge(1, 4, 0).unwrap().remaining, 0);
+        let refused = rate.charge(1, 8, 0).unwrap_err();
+        assert_eq!((refused.standing.remaining, refused.wait), (2, Duration::from_secs(6)));
+        assert_eq!(rate.charge(1, 2, 0).unwrap().remaining, 0);
+        // What waits as told fits, and a bucket never owes anything.
+        for _ in 0..100 {
+            let refused = rate.charge(1, 8, 0).unwrap_err();
+            assert_eq!((refused.standing.remaining, refused.wait), (0, Duration::from_secs(8)));
+        }
+        clock.advance(Duration::from_secs(8));
+        assert_eq!(rate.charge(1, 8, 0).unwrap().remaining, 0);
     }
 
     #[test]

@@ -120,6 +120,14 @@ impl Up {
         self.addresses[name].as_str().unwrap().to_owned()
     }
 
+    /// Processor time of the process so far, in seconds.
+    pub(crate) fn cpu_s(&self) -> f64 {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+        // proc(5): utime and stime are fields 14 and 15, in hundredths; the name may have spaces.
+        let fields = stat.rsplit_once(") ").unwrap().1.split(' ').skip(11).take(2);
+        fields.map(|ticks| ticks.parse::<f64>().unwrap() / 100.0).sum()
+    }
+
     /// SIGTERM; returns the exit code.
     pub(crate) fn stop(mut self) -> i32 {
         let pid = self.child.id().to_string();

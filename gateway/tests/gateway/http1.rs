@@ -27,7 +27,7 @@ async fn a_receipt_is_queued_and_the_record_carries_all_that_is_known() {
     );
     assert_eq!(answer.field("content-type"), "application/json");
     assert_eq!(answer.field("x-request-id"), "my-id-1");
-    assert_eq!(answer.field("x-ratelimit-limit"), "16000");
+    assert_eq!(answer.field("x-ratelimit-limit"), "8000");
     let record = gateway.records().remove(0);
     assert_eq!((record.kind, &record.body[..]), (RecordKind::Receipt, &body[..]));
     assert_eq!(record.request_signature, Some(signature_of(&body)));

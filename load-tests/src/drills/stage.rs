@@ -103,7 +103,7 @@ impl Stage {
     /// Receipts a second that a load offers.
     #[must_use]
     pub fn rate(&self) -> u32 {
-        self.times(800, 200)
+        self.times(800, 100)
     }
 
     /// Starts a load for a publisher of its own, at all gateways.
