@@ -113,7 +113,7 @@ impl Default for GatewayConfig {
             webhook_entries: WebhookEntries::Any,
             webhook_entries_file: None,
             acknowledgement_keys: Vec::new(),
-            // With what else a receipt costs, some third of two cores (cli/tests/cli/flood.rs measures it).
+            // With what else a receipt costs, some third of two cores: cli/tests/cli/flood.rs.
             rate_address_verifications_per_s: 12_000,
             rate_address_bytes_per_s: 40_000_000,
             rate_key_receipts_per_s: 50_000,

@@ -3,8 +3,8 @@
 //! publisher's sender isn't slowed by an answer of 429, every receipt has an outcome, and the disk
 //! holds less than what was sent.
 //!
-//! `RECEIPTS_FLOOD_S` makes a flood last so many seconds, and `RECEIPTS_FLOOD` selects by name. The test prints the freshness of the
-//! other publisher's numbers, and asserts no time.
+//! `RECEIPTS_FLOOD_S` makes a flood last so many seconds, and `RECEIPTS_FLOOD` selects by name. The
+//! tests print the freshness of the other publisher's numbers, and assert no time.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -354,7 +354,7 @@ const STRANGERS: usize = 4;
 /// Requests of one flood, by status.
 type Answers = BTreeMap<u16, usize>;
 
-/// One request of a stranger, with its number; returns the status.
+/// Sender of one request of a stranger, by its number; returns the status.
 type Stranger = Box<dyn Fn(&Up, usize) -> u16 + Sync>;
 
 /// Batches whose receipts have signatures that are wrong and cost as much as right ones.

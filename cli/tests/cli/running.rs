@@ -150,7 +150,7 @@ impl Drop for Up {
     }
 }
 
-/// Asks until it is so, and less often the longer that takes: what it waits for needs the processor.
+/// Asks until it is so, and less often the longer that takes: what it waits for needs the CPU.
 pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
     let started = Instant::now();
     while !done() {

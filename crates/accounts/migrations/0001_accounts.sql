@@ -8,7 +8,7 @@ CREATE TABLE accounts (
     created_at_ms BIGINT NOT NULL,
     deletion_requested_at_ms BIGINT,
     erase_after_ms BIGINT,
-    -- The account's own quota; the first is NULL if it has its tier's, the second if a day has none.
+    -- The account's own quota: the first is NULL if it has its tier's, the second without a limit.
     requests_per_minute BIGINT,
     requests_per_day BIGINT,
     -- Domains with commas; NULL if all operators' receipts count as proven.

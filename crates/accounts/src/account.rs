@@ -19,7 +19,7 @@ pub struct AccountInfo {
     pub name: String,
     /// Tier.
     pub tier: Tier,
-    /// Its own quota; `None`: that of its tier.
+    /// The account's own quota; `None`: that of its tier.
     pub quota: Option<AccountQuota>,
     /// When it was made, in milliseconds since the Unix epoch.
     pub created_at_ms: i64,
@@ -118,8 +118,8 @@ impl Accounts {
     }
 
     /// Moves an account to a tier, on behalf of `actor`, and returns the tier before; `None` if
-    /// there is no such account. Its own quota ends with another tier. In force at once in this process, in others after their
-    /// `cache_ms_max`.
+    /// there is no such account. Its own quota ends with another tier. In force at once in this
+    /// process, in others after their `cache_ms_max`.
     ///
     /// # Errors
     /// The store fails.
