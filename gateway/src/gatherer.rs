@@ -14,8 +14,8 @@ pub(crate) type Job<R> = Box<dyn FnOnce() -> R + Send>;
 
 type GatherItem<T, R> = (T, oneshot::Sender<R>);
 
-/// Items that wait for the CPU. A group of them is one job of the pool; as few as cost less than the
-/// way there are worked on in place.
+/// Items that wait for the CPU. A group of them is one job of the pool; as few as cost less than
+/// the way there are worked on in place.
 pub(crate) struct Gatherer<T, R> {
     cpu: CpuPool,
     /// Returns a result for each item, in their order.

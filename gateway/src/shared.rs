@@ -32,6 +32,10 @@ const KEYS_CACHED_MAX: usize = 4_096;
 /// for the last: with RSA and Ed25519 half a millisecond.
 const CHECKED_TOGETHER_MAX: usize = 16;
 
+/// The most records that are acknowledged in place: with their one signature, they cost as much as
+/// the check of a receipt.
+const ACKNOWLEDGED_IN_PLACE_MAX: usize = 8;
+
 /// The most records that are acknowledged together.
 const ACKNOWLEDGED_TOGETHER_MAX: usize = 64;
 
@@ -83,13 +87,15 @@ impl Shared {
         } = deps;
         let rate = |what, per_s| Rate::new(what, per_s, config.rate_burst_s, config.rate_keys_max);
         let keys = Arc::clone(&acknowledgement_keys);
-        let acknowledge =
-            move |records: Vec<StoredRecord>| records.into_iter().map(|record| keys.queued(record)).collect();
+        let acknowledge = move |records: Vec<StoredRecord>| match keys.queued(&records) {
+            Ok(bodies) => bodies.into_iter().map(Ok).collect(),
+            Err(error) => records.iter().map(|_| Err(error.clone())).collect(),
+        };
         Self {
             receipt_checks: Gatherer::of_jobs(cpu.clone(), CHECKED_TOGETHER_MAX),
             acknowledgements: Gatherer::new(
                 cpu.clone(),
-                1,
+                ACKNOWLEDGED_IN_PLACE_MAX,
                 ACKNOWLEDGED_TOGETHER_MAX,
                 acknowledge,
             ),
