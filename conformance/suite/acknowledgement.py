@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import os
 from datetime import datetime, timezone
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -18,16 +19,24 @@ class AcknowledgementKey:
         kid = _url_base64(hashlib.sha256(_canonical({"crv": "Ed25519", "kty": "OKP", "x": x})).digest())
         self.jwk = {"kty": "OKP", "crv": "Ed25519", "x": x, "kid": kid, "use": "sig"}
 
-    def sign(self, acknowledgement):
-        """Return the acknowledgement with the key's ID and signature."""
+    def sign(self, acknowledgement, path=None):
+        """Return the acknowledgement with the key's ID and signature.
+
+        The signature is over the root that ``path`` leads to, if there is one.
+        """
         named = {**acknowledgement, "keyId": self.jwk["kid"]}
-        named.pop("signature", None)
-        signature = base64.b64encode(self._key.sign(_canonical(named))).decode()
-        return {**named, "signature": signature}
+        for name in ("path", "signature"):
+            named.pop(name, None)
+        message = _canonical(named)
+        if path is not None:
+            message = _root(message, path)
+            named["path"] = path
+        return {**named, "signature": base64.b64encode(self._key.sign(message)).decode()}
 
 
 def acknowledgement_of(body, offset, key):
-    """Return the signed acknowledgement of a batch."""
+    """Return the signed acknowledgement of a batch, every second time as one of several."""
+    path = [{side: base64.b64encode(os.urandom(32)).decode()} for side in ("right", "left", "left")]
     batch = json.loads(body)
     now = datetime.now(timezone.utc)
     return key.sign({
@@ -37,7 +46,18 @@ def acknowledgement_of(body, offset, key):
         "logPosition": {"epoch": 1, "partition": 0, "offset": offset},
         "receivedAt": f"{now:%Y-%m-%dT%H:%M:%S}.{now.microsecond // 1_000:03}Z",
         "outcome": "/api/v1/receipts/{receiptId}",
-    })
+    }, path if offset % 2 else None)
+
+
+def _root(leaf, path):
+    node = hashlib.sha256(b"\0" + leaf).digest()
+    for step in path:
+        [(side, text)] = step.items()
+        pair = [base64.b64decode(text), node]
+        if side == "right":
+            pair.reverse()
+        node = hashlib.sha256(b"\1" + b"".join(pair)).digest()
+    return node
 
 
 def _canonical(members):

@@ -576,6 +576,7 @@ def a_forged_acknowledgement_isnt_one(world):
         lambda signed: None,
         lambda signed: {**signed, "receivedAt": "2026-11-23T12:00:00.000Z"},
         lambda signed: {**signed, "signature": "AAAA"},
+        lambda signed: {**signed, "path": [{"left": "A" * 43 + "="}]},
         foreign.sign,
         signed(requestDigest="sha256:" + "0" * 64),
         signed(batchId="0192f0c1-d2e3-7a4b-8c5d-6e7f80910008"),

@@ -1,7 +1,9 @@
 //! Acknowledgements: signed proof for a sender that the log has its receipt or batch.
 //!
-//! `signature` is Ed25519 over the other members in canonical form (RFC 8785). All public keys are
-//! at `/.well-known/receipts-keys.json`, so that old acknowledgements verify after a rotation.
+//! `signature` is Ed25519 over the other members in canonical form (RFC 8785). Of records that are
+//! acknowledged together, it is over the root of a hash tree, and each has its `path` to the root.
+//! All public keys are at `/.well-known/receipts-keys.json`, so that old acknowledgements verify
+//! after a rotation.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -11,7 +13,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http_signatures::{DirectoryKey, key_set};
-use receipt::{Algorithm, SigningKey, canonicalize};
+use receipt::{Algorithm, Sibling, SigningKey, canonicalize, hash_tree};
 use receipt_log::Position;
 use serde::Serialize;
 use service::instant::rfc3339_ms;
@@ -34,7 +36,7 @@ pub struct AcknowledgementKeys {
 }
 
 /// Why an acknowledgement key can't be used.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[error("{0}")]
 pub struct AcknowledgementKeyError(String);
 
@@ -89,42 +91,58 @@ impl AcknowledgementKeys {
         self.key_set.clone()
     }
 
-    /// Returns the body of a 202 in JSON, with its signed acknowledgement.
+    /// Returns the body of a 202 in JSON for each record, with acknowledgements that are signed
+    /// together.
     ///
     /// # Errors
     /// No sender can cause one: JSON can't be written or made canonical, or a signature
     /// can't be made.
-    pub fn queued(&self, stored: StoredRecord) -> Result<Vec<u8>, AcknowledgementKeyError> {
+    pub fn queued(&self, records: &[StoredRecord]) -> Result<Vec<Vec<u8>>, AcknowledgementKeyError> {
         let failed = |why: &dyn std::fmt::Display| error(format!("the acknowledgement couldn't be signed: {why}"));
-        let StoredRecord {
-            subject,
-            body_sha256,
-            position,
-            received_at_ms,
-        } = stored;
-        let mut acknowledgement = Acknowledgement {
-            request_digest: format!("sha256:{}", hex::encode(body_sha256)),
-            outcome: subject.outcome(),
-            subject: &subject,
+        let acknowledgements: Vec<_> = records.iter().map(|record| self.unsigned(record)).collect();
+        let canonical = acknowledgements.iter().map(|unsigned| {
+            let json = serde_json::to_vec(unsigned).map_err(|why| failed(&why))?;
+            canonicalize(&json, DEPTH_MAX).map_err(|why| failed(&why))
+        });
+        let canonical = canonical.collect::<Result<Vec<_>, _>>()?;
+        let (signature, paths) = if let [alone] = canonical.as_slice() {
+            (self.signing.sign(alone), vec![None])
+        } else {
+            let (root, paths) = hash_tree(canonical.iter().map(Vec::as_slice));
+            (self.signing.sign(&root), paths.into_iter().map(Some).collect())
+        };
+        let signature = STANDARD.encode(signature.map_err(|why| failed(&why))?);
+        let bodies = acknowledgements.into_iter().zip(paths).map(|(unsigned, path)| {
+            let queued = Queued {
+                subject: unsigned.subject,
+                status: "queued",
+                acknowledgement: Acknowledgement {
+                    path,
+                    signature: Some(&signature),
+                    ..unsigned
+                },
+            };
+            serde_json::to_vec(&queued).map_err(|why| failed(&why))
+        });
+        bodies.collect()
+    }
+
+    fn unsigned<'a>(&'a self, record: &'a StoredRecord) -> Acknowledgement<'a> {
+        let position = record.position;
+        Acknowledgement {
+            request_digest: format!("sha256:{}", hex::encode(record.body_sha256)),
+            subject: &record.subject,
             log_position: LogPosition {
                 epoch: position.epoch,
                 partition: position.partition,
                 offset: position.offset,
             },
-            received_at: rfc3339_ms(received_at_ms),
+            received_at: rfc3339_ms(record.received_at_ms),
             key_id: &self.key_id,
+            outcome: record.subject.outcome(),
+            path: None,
             signature: None,
-        };
-        let json = serde_json::to_vec(&acknowledgement).map_err(|why| failed(&why))?;
-        let canonical = canonicalize(&json, DEPTH_MAX).map_err(|why| failed(&why))?;
-        let signature = self.signing.sign(&canonical).map_err(|why| failed(&why))?;
-        acknowledgement.signature = Some(STANDARD.encode(signature));
-        let queued = Queued {
-            subject: &subject,
-            status: "queued",
-            acknowledgement,
-        };
-        serde_json::to_vec(&queued).map_err(|why| failed(&why))
+        }
     }
 }
 
@@ -191,7 +209,9 @@ struct Acknowledgement<'a> {
     key_id: &'a str,
     outcome: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    signature: Option<String>,
+    path: Option<Vec<Sibling>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    signature: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -253,7 +273,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use std::os::unix::fs::PermissionsExt;
 
-    use receipt::PublicKey;
+    use receipt::{PublicKey, tree_root};
     use serde_json::{Value, json};
 
     use super::*;
@@ -277,8 +297,8 @@ mod tests {
         let public = PublicKey::from_pem(key.public_key_pem()).unwrap();
         let keys = AcknowledgementKeys::new(vec![key]).unwrap();
         let receipt_id = Uuid::from_u128(7);
-        let body = keys.queued(stored(Acknowledged::Receipt { receipt_id })).unwrap();
-        let body: Value = serde_json::from_slice(&body).unwrap();
+        let bodies = keys.queued(&[stored(Acknowledged::Receipt { receipt_id })]).unwrap();
+        let body: Value = serde_json::from_slice(&bodies[0]).unwrap();
         let mut acknowledgement = body["acknowledgement"].clone();
         let signature = acknowledgement.as_object_mut().unwrap().remove("signature").unwrap();
         let signature = STANDARD.decode(signature.as_str().unwrap()).unwrap();
@@ -300,6 +320,35 @@ mod tests {
     }
 
     #[test]
+    fn records_that_are_acknowledged_together_have_one_signature_and_a_path_each() {
+        let key = SigningKey::generate(Algorithm::Ed25519).unwrap();
+        let public = PublicKey::from_pem(key.public_key_pem()).unwrap();
+        let keys = AcknowledgementKeys::new(vec![key]).unwrap();
+        let receipt_id = Uuid::from_u128;
+        let records: Vec<_> = (0..7)
+            .map(|number| {
+                stored(Acknowledged::Receipt {
+                    receipt_id: receipt_id(number),
+                })
+            })
+            .collect();
+        let mut signatures = Vec::new();
+        for (number, body) in (0..).zip(keys.queued(&records).unwrap()) {
+            let mut body: Value = serde_json::from_slice(&body).unwrap();
+            assert_eq!(body["receiptId"], json!(receipt_id(number)));
+            let acknowledgement = body["acknowledgement"].as_object_mut().unwrap();
+            let path: Vec<Sibling> = serde_json::from_value(acknowledgement.remove("path").unwrap()).unwrap();
+            signatures.push(acknowledgement.remove("signature").unwrap());
+            let canonical = canonicalize(body["acknowledgement"].to_string().as_bytes(), DEPTH_MAX).unwrap();
+            let root = tree_root(&canonical, &path).unwrap();
+            let signature = STANDARD.decode(signatures[0].as_str().unwrap()).unwrap();
+            assert!(public.verify(&root, &signature));
+        }
+        signatures.dedup();
+        assert_eq!(signatures.len(), 1);
+    }
+
+    #[test]
     fn a_batchs_202_has_strange_ids_as_they_are() {
         let keys = AcknowledgementKeys::generate().unwrap();
         let batch_id = "a\"b\\c\u{1}\u{7f}\u{1f600}".to_owned();
@@ -307,7 +356,8 @@ mod tests {
             batch_id: batch_id.clone(),
             receipt_count: 12,
         };
-        let body: Value = serde_json::from_slice(&keys.queued(stored(subject)).unwrap()).unwrap();
+        let bodies = keys.queued(&[stored(subject)]).unwrap();
+        let body: Value = serde_json::from_slice(&bodies[0]).unwrap();
         for part in [&body, &body["acknowledgement"]] {
             assert_eq!(
                 (&part["batchId"], &part["receiptCount"]),

@@ -7,6 +7,7 @@
 //! | `exchange`, `route`, `call` | a request, its sender, and its answer |
 //! | `clock` | the instant of its arrival |
 //! | `submit`, `registered`, `append` | a receipt or batch on its way to the log |
+//! | `gatherer`, `checked_receipt` | what waits for the CPU, together |
 //! | `explain`, `webhook`, `entry_book` | other addresses that take receipts |
 //! | `body`, `body_kind`, `encoding`, `inflate`, `admission`, `buffer` | a body's bytes, bounded |
 //! | `sender`, `rate`, `source` | limits by address and client |
@@ -25,6 +26,7 @@ mod body_kind;
 mod budget_share;
 mod buffer;
 mod call;
+mod checked_receipt;
 mod clock;
 mod config;
 mod connection;
@@ -33,6 +35,7 @@ mod encoding;
 mod entry_book;
 mod exchange;
 mod explain;
+mod gatherer;
 mod inflate;
 mod listener;
 mod meters;

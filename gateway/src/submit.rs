@@ -15,6 +15,7 @@ use crate::append::Append;
 use crate::body::{Held, Upload};
 use crate::body_kind::{is_receipt, kind_of};
 use crate::call::{Call, Spent};
+use crate::checked_receipt::CheckedReceipt;
 use crate::refusal::{Refusal, malformed, not_stored};
 use crate::registered::require_registered;
 use crate::route::Route;
@@ -49,11 +50,19 @@ pub(crate) async fn receipt(call: &mut Call<'_>, headers: &HeaderMap, upload: &m
             let verified = verified.map_err(|why| receipt_not_signed(why, body.as_ref()));
             (standing, verified)
         });
-        (body, signature, checked)
+        CheckedReceipt {
+            body,
+            signature,
+            charged: checked,
+        }
     };
     // It waits, because the limits on requests and their bytes bound how many wait.
-    let (body, signature, checked) = shared.cpu.run_waiting(check).await?;
-    let (standing, verified) = checked.map_err(|exceeded| call.over(exceeded))?;
+    let CheckedReceipt {
+        body,
+        signature,
+        charged,
+    } = shared.receipt_checks.run(Box::new(check)).await??;
+    let (standing, verified) = charged.map_err(|exceeded| call.over(exceeded))?;
     call.charged(Ok(standing))?;
     let (head, signer, body_sha256) = verified?;
     call.charge_key(&signer.key_fingerprint, 1)?;
@@ -125,8 +134,7 @@ async fn acknowledge(
         position: appended.position,
         received_at_ms: appended.appended_at_ms,
     };
-    let keys = Arc::clone(&call.shared.acknowledgement_keys);
-    let signed = call.shared.cpu.run_waiting(move || keys.queued(stored)).await?;
+    let signed = call.shared.acknowledgements.run(stored).await?;
     let body = signed.map_err(|error| {
         tracing::error!(%error, request_id = %call.id, "a stored record isn't acknowledged");
         let detail = "it is stored, but the acknowledgement couldn't be signed; the same bytes sent again count once";

@@ -32,23 +32,34 @@ pub(super) fn measure(setting: &Setting<'_>) -> Result<Vec<Row>> {
         },
         received_at_ms: service::instant::now_ms(),
     };
-    let mut body: Value = serde_json::from_slice(&keys.queued(stored.clone())?)?;
+    let mut body: Value = serde_json::from_slice(&keys.queued(std::slice::from_ref(&stored))?.concat())?;
     let signed = body["acknowledgement"].as_object_mut().context("no acknowledgement")?;
     signed.remove("signature").context("no signature")?;
     let message = serde_json::to_vec(&signed)?;
     let pool = ThreadPoolBuilder::new().num_threads(1).build()?;
     let time = setting.effort.compute_time;
-    let samples = Samples::take(
-        setting.effort.rounds,
-        || {
-            let whole = || u64::from(keys.queued(stored.clone()).is_ok());
-            Ok(pool.install(|| units_per_cpu_second(time, whole)))
-        },
-        || {
-            let alone = || u64::from(key.sign(&message).is_ok());
-            Ok(pool.install(|| units_per_cpu_second(time, alone)))
-        },
-    )?;
-    let what = "bodies of a 202 with a signed acknowledgement, one core";
-    Ok(vec![Row::measured(name, what, "answers/s", samples).against(REFERENCE)])
+    let rows = [
+        (name, 1, "bodies of a 202 with a signed acknowledgement, one core"),
+        (
+            "acknowledgement-64",
+            64,
+            "the same, of 64 records that are signed together",
+        ),
+    ];
+    let rows = rows.into_iter().map(|(name, count, what)| {
+        let records = vec![stored.clone(); count];
+        let samples = Samples::take(
+            setting.effort.rounds,
+            || {
+                let whole = || keys.queued(&records).map_or(0, |bodies| bodies.len() as u64);
+                Ok(pool.install(|| units_per_cpu_second(time, whole)))
+            },
+            || {
+                let alone = || u64::from(key.sign(&message).is_ok());
+                Ok(pool.install(|| units_per_cpu_second(time, alone)))
+            },
+        )?;
+        Ok(Row::measured(name, what, "answers/s", samples).against(REFERENCE))
+    });
+    rows.collect()
 }

@@ -32,6 +32,7 @@ mod explain;
 mod fault;
 mod fields;
 mod fixed_base;
+mod hash_tree;
 mod host;
 mod judge;
 mod key;
@@ -66,6 +67,7 @@ pub use check::{BatchHead, ReceiptHead, check_batch, check_receipt, check_reques
 pub use evidence::Evidence;
 pub use explain::{CheckResult, ExplainedCheck, Explanation};
 pub use fault::{Fault, FaultCode, FormatError};
+pub use hash_tree::{Sibling, TreeHash, hash_tree, tree_root};
 pub use judge::{Arrival, BodyKind, Judge};
 pub use key::PublicKey;
 pub use key_cache::KeyCache;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http_signatures::parse_directory;
-use receipt::{Algorithm, BodyKind, Limits, PublicKey, canonicalize};
+use receipt::{Algorithm, BodyKind, Limits, PublicKey, Sibling, canonicalize, tree_root};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
@@ -133,9 +133,17 @@ impl QueuedAnswer {
             Some(Value::String(text)) => STANDARD.decode(text).unwrap_or_default(),
             _ => Vec::new(),
         };
+        let path = self.members.remove("path").map(serde_json::from_value::<Vec<Sibling>>);
         let signed = Value::Object(self.members).to_string();
-        let canonical = canonicalize(signed.as_bytes(), Limits::default().depth_max);
-        if canonical.is_ok_and(|canonical| key.verify(&canonical, &signature)) {
+        let is_valid = canonicalize(signed.as_bytes(), Limits::default().depth_max).is_ok_and(|canonical| match path {
+            None => key.verify(&canonical, &signature),
+            // It was signed together with others.
+            Some(path) => path
+                .ok()
+                .and_then(|path| tree_root(&canonical, &path))
+                .is_some_and(|root| key.verify(&root, &signature)),
+        });
+        if is_valid {
             Ok(self.acknowledgement)
         } else {
             Err(error("its signature isn't that of the key that it names"))

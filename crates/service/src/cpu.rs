@@ -95,6 +95,15 @@ impl CpuPool {
         self.spawn(place, job).await
     }
 
+    /// Runs `job` on the calling thread and catches its panic: for one of several jobs on a thread
+    /// of the pool, or one that costs less than the way there.
+    ///
+    /// # Errors
+    /// [`CpuError::Panicked`] when `job` panics.
+    pub fn catch<T>(&self, job: impl FnOnce() -> T) -> Result<T, CpuError> {
+        caught(self.name, job)
+    }
+
     async fn spawn<T: Send + 'static>(
         &self,
         place: OwnedSemaphorePermit,
@@ -109,10 +118,7 @@ impl CpuPool {
             histogram!("receipts_cpu_queue_wait_seconds", "pool" => name).record(begun - asked);
             let wanted = !answer.is_closed();
             let result = wanted.then(|| {
-                let result = catch_unwind(AssertUnwindSafe(job)).map_err(|cause| {
-                    counter!("receipts_cpu_panics_total", "pool" => name).increment(1);
-                    CpuError::Panicked(panic_message(cause.as_ref()))
-                });
+                let result = caught(name, job);
                 histogram!("receipts_cpu_run_seconds", "pool" => name).record(begun.elapsed());
                 result
             });
@@ -127,6 +133,13 @@ impl CpuPool {
         wait.await
             .unwrap_or_else(|_| Err(CpuError::Panicked("the job was dropped".to_owned())))
     }
+}
+
+fn caught<T>(pool: &'static str, job: impl FnOnce() -> T) -> Result<T, CpuError> {
+    catch_unwind(AssertUnwindSafe(job)).map_err(|cause| {
+        counter!("receipts_cpu_panics_total", "pool" => pool).increment(1);
+        CpuError::Panicked(panic_message(cause.as_ref()))
+    })
 }
 
 fn panic_message(cause: &(dyn std::any::Any + Send)) -> String {

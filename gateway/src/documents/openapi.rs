@@ -366,7 +366,7 @@ fn own_schemas() -> Value {
         "BatchQueued": queued(json!({"batchId": text(), "receiptCount": integer()})),
         "Acknowledgement": {
             "type": "object",
-            "description": "Signed proof of what is stored (docs/acknowledgements.md): Ed25519 over the other members in canonical form (RFC 8785)",
+            "description": "Signed proof of what is stored (docs/acknowledgements.md): Ed25519 over the other members in canonical form (RFC 8785), or over the root that `path` leads to",
             "required": ["requestDigest", "logPosition", "receivedAt", "keyId", "outcome", "signature"],
             "properties": {
                 "requestDigest": {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"},
@@ -380,6 +380,14 @@ fn own_schemas() -> Value {
                 "receivedAt": {"type": "string", "format": "date-time"},
                 "keyId": {"type": "string", "description": "`kid` in /.well-known/receipts-keys.json"},
                 "outcome": {"type": "string", "description": "Address of the outcome at the analytics API; for a batch a URI template"},
+                "path": {
+                    "type": "array",
+                    "description": "Of records that were acknowledged together: SHA-256 hashes in base64, from the leaf to the root of a hash tree (RFC 9162)",
+                    "items": {
+                        "type": "object", "minProperties": 1, "maxProperties": 1, "additionalProperties": false,
+                        "properties": {"left": text(), "right": text()}
+                    }
+                },
                 "signature": {"$ref": "#/components/schemas/signature"}
             }
         },

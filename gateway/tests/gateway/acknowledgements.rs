@@ -1,14 +1,17 @@
 //! Signed acknowledgements: verified by OpenSSL and by Node, from the gateway's answers alone.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::client::Answer;
+use crate::log::Mood;
 use crate::running::Running;
 use crate::sample::{BATCH, FIELDS, JSON, RECEIPTS, batch, receipt};
 
@@ -16,14 +19,19 @@ const KEYS: &str = "/.well-known/receipts-keys.json";
 
 /// Verifies an acknowledgement with the keys, and prints whether it is good.
 const NODE: &str = r"
-const { createPublicKey, verify } = require('node:crypto');
+const { createHash, createPublicKey, verify } = require('node:crypto');
 const [response, keys] = process.argv.slice(1).map((text) => JSON.parse(text));
-const { signature, ...members } = response.acknowledgement;
+const { signature, path, ...members } = response.acknowledgement;
 const sorted = (value) => value === null || typeof value !== 'object' ? value
   : Object.fromEntries(Object.keys(value).sort().map((name) => [name, sorted(value[name])]));
 const jwk = keys.keys.find(({ kid }) => kid === members.keyId);
 const key = createPublicKey({ key: jwk, format: 'jwk' });
-console.log(verify(null, Buffer.from(JSON.stringify(sorted(members))), key, Buffer.from(signature, 'base64')));
+const sha256 = (...parts) => createHash('sha256').update(Buffer.concat(parts)).digest();
+const hash = (text) => Buffer.from(text, 'base64');
+const leaf = Buffer.from(JSON.stringify(sorted(members)));
+const root = path?.reduce((node, { left, right }) => left ? sha256(Buffer.of(1), hash(left), node)
+  : sha256(Buffer.of(1), node, hash(right)), sha256(Buffer.of(0), leaf));
+console.log(verify(null, root ?? leaf, key, hash(signature)));
 ";
 
 fn verified_by_node(response: &Value, keys: &Value) -> bool {
@@ -116,6 +124,27 @@ async fn other_implementations_verify_them() {
     assert_eq!(acknowledgement["receiptCount"], 3);
     assert_eq!(acknowledgement["logPosition"]["offset"], 1);
     assert_verifies(&answer, &keys);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn records_that_are_stored_together_share_a_signature() {
+    let gateway = Running::start().await;
+    let keys = gateway.connect().await.get(KEYS).await.json();
+    gateway.log.set(Mood::Silent);
+    let stored = async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        gateway.log.set(Mood::Takes);
+    };
+    let receipts: Vec<_> = (0..5).map(|_| receipt().0).collect();
+    let requests = join_all(receipts.iter().map(|body| gateway.post(RECEIPTS, FIELDS, body)));
+    let (answers, ()) = tokio::join!(requests, stored);
+    assert!(answers.iter().all(|answer| answer.status == 202));
+    let signature = |answer: &Answer| answer.json()["acknowledgement"]["signature"].to_string();
+    let signatures: HashSet<String> = answers.iter().map(signature).collect();
+    assert!(signatures.len() < answers.len(), "{signatures:?}");
+    let has_path = |answer: &&Answer| answer.json()["acknowledgement"]["path"].is_array();
+    assert_verifies(answers.iter().find(has_path).unwrap(), &keys);
     gateway.stop().await;
 }
 

@@ -5,6 +5,7 @@ import { backend } from "#crypto";
 import { membersOf } from "./answer.js";
 import { fromBase64, fromBase64Url } from "./base64.js";
 import { canonicalize } from "./canonical.js";
+import { concatenate } from "./concatenate.js";
 import { hex } from "./hex.js";
 import type { PublicKey } from "./key.js";
 import { ed25519Key } from "./key.js";
@@ -25,7 +26,9 @@ export interface Acknowledgement {
   /** `kid` of the key in `/.well-known/receipts-keys.json`. */
   readonly keyId: string;
   readonly outcome: string;
-  /** Ed25519 in base64, over the other members in canonical form. */
+  /** From the members above to the root of a hash tree, if the gateway signed several together. */
+  readonly path?: readonly ({ readonly left: string } | { readonly right: string })[];
+  /** Ed25519 in base64, over the other members in canonical form, or over the tree's root. */
   readonly signature: string;
   readonly [name: string]: unknown;
 }
@@ -70,7 +73,7 @@ export class PublishedKeys {
     { acknowledgement }: Readonly<Record<string, unknown>>,
     { batchId, receiptCount, body }: BatchToSend,
   ): Promise<Acknowledgement> {
-    const { signature, ...signed } = Object(acknowledgement) as Record<string, unknown>;
+    const { signature, path, ...signed } = Object(acknowledgement) as Record<string, unknown>;
     const bytes = typeof signature === "string" ? fromBase64(signature) : undefined;
     if (!bytes) throw new Error("the 202 has no signed acknowledgement");
     const requestDigest = `sha256:${hex(await backend.sha256(body))}`;
@@ -80,7 +83,9 @@ export class PublishedKeys {
       }
     }
     const key = await this.#key(String(signed["keyId"]));
-    if (!key || !(await isValid(key, canonicalize(signed), bytes))) {
+    const leaf = canonicalize(signed);
+    const message = path === undefined ? leaf : await treeRoot(leaf, path);
+    if (!key || !message || !(await isValid(key, message, bytes))) {
       const keyId = JSON.stringify(signed["keyId"]);
       throw new Error(`the signature isn't that of the published key ${keyId}`);
     }
@@ -95,6 +100,21 @@ export class PublishedKeys {
     }
     return this.#keys.get(keyId);
   }
+}
+
+/** Return the root of the hash tree (RFC 9162) that a path leads to, or `undefined`. */
+async function treeRoot(leaf: Uint8Array, path: unknown): Promise<Uint8Array | undefined> {
+  if (!Array.isArray(path)) return undefined;
+  let node = await backend.sha256(concatenate([Uint8Array.of(0), leaf]));
+  for (const step of path) {
+    const [[side, text] = [], ...others] = Object.entries(Object(step));
+    const sibling = typeof text === "string" ? fromBase64(text) : undefined;
+    if (sibling?.length !== node.length || others.length > 0) return undefined;
+    if (side !== "left" && side !== "right") return undefined;
+    const pair = side === "left" ? [sibling, node] : [node, sibling];
+    node = await backend.sha256(concatenate([Uint8Array.of(1), ...pair]));
+  }
+  return node;
 }
 
 function keysOf(document: Uint8Array): Map<string, PublicKey> {

@@ -78,14 +78,31 @@ def verified(
     for name, value in expected.items():
         if signed.get(name) != value:
             raise AcknowledgementError(f"its {name} is {signed.get(name)!r}")
-    members = {name: value for name, value in signed.items() if name != "signature"}
+    unsigned = ("path", "signature")
+    members = {name: value for name, value in signed.items() if name not in unsigned}
     key = keys.get(str(members.get("keyId")))
     try:
         signature = base64.b64decode(signed["signature"], validate=True)
-        key.verify(signature, canonicalize(members))
-    except (InvalidSignature, KeyError, TypeError, ValueError):
+        message = canonicalize(members)
+        if "path" in signed:
+            message = _tree_root(message, signed["path"])
+        key.verify(signature, message)
+    except (InvalidSignature, AttributeError, KeyError, TypeError, ValueError):
         raise AcknowledgementError("its signature isn't that of the key that it names") from None
     return signed
+
+
+def _tree_root(leaf: bytes, path: Any) -> bytes:
+    """Return the root of the hash tree (RFC 9162) that ``path`` leads to."""
+    node = hashlib.sha256(b"\0" + leaf).digest()
+    for step in path:
+        [(side, text)] = step.items()
+        sibling = base64.b64decode(text, validate=True)
+        if len(sibling) != len(node):
+            raise ValueError("a path has something else than hashes")
+        left, right = {"left": (sibling, node), "right": (node, sibling)}[side]
+        node = hashlib.sha256(b"\1" + left + right).digest()
+    return node
 
 
 def _keys_of(data: bytes) -> dict[str, Ed25519PublicKey]:
