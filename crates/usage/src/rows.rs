@@ -1,7 +1,7 @@
 //! Rows of `usage` that count receipts, built here: a fan-out in SQL costs more than twice the CPU.
 
 use std::cmp::Ordering;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Arc;
 
@@ -71,22 +71,36 @@ struct RowSums {
 /// are first in every order.
 const ABSENT: u32 = 0;
 
-/// Distinct values in their order: comparing two numbers compares the values.
+/// Values that rows have numbers for: comparing two numbers compares the values.
 struct Numbered<T> {
+    /// Distinct values, by number.
     sorted: Vec<T>,
-    numbers: HashMap<T, u32>,
+    /// The given values' numbers.
+    numbers: Vec<u32>,
 }
 
 impl<T: Copy + Eq + Hash> Numbered<T> {
-    fn new(values: impl Iterator<Item = T>, order: impl Fn(T, T) -> Ordering) -> Self {
-        let mut sorted: Vec<T> = values.collect::<HashSet<T>>().into_iter().collect();
-        sorted.sort_unstable_by(|left, right| order(*left, *right));
-        let numbers = sorted.iter().copied().zip(0..).collect();
-        Self { sorted, numbers }
-    }
-
-    fn number(&self, value: T) -> u32 {
-        self.numbers.get(&value).copied().unwrap_or(ABSENT)
+    /// `absent` is first in the order.
+    fn new(absent: T, values: impl Iterator<Item = T>, order: impl Fn(T, T) -> Ordering) -> Self {
+        let mut distinct = vec![absent];
+        let mut indexes = HashMap::from([(absent, 0)]);
+        let index = |value| {
+            *indexes.entry(value).or_insert_with(|| {
+                distinct.push(value);
+                distinct.len() - 1
+            })
+        };
+        let indexes: Vec<usize> = values.map(index).collect();
+        let mut in_order: Vec<usize> = (0..distinct.len()).collect();
+        in_order.sort_unstable_by(|&left, &right| order(distinct[left], distinct[right]));
+        let mut numbers = vec![ABSENT; distinct.len()];
+        for (number, &index) in (0..).zip(&in_order) {
+            numbers[index] = number;
+        }
+        Self {
+            sorted: in_order.into_iter().map(|index| distinct[index]).collect(),
+            numbers: indexes.into_iter().map(|index| numbers[index]).collect(),
+        }
     }
 
     fn value(&self, number: u32) -> T {
@@ -94,11 +108,15 @@ impl<T: Copy + Eq + Hash> Numbered<T> {
     }
 }
 
+/// Texts of a receipt beside publisher and fingerprint.
+const OTHERS: usize = 7;
+
 /// The texts of the receipts' rows.
 struct Texts<'a> {
     /// By reversed names, as the primary key has them.
     publishers: Numbered<&'a str>,
     fingerprints: Numbered<&'a [u8]>,
+    /// Of each receipt so many.
     others: Numbered<&'a str>,
 }
 
@@ -107,7 +125,7 @@ impl<'a> Texts<'a> {
         let rows = || receipts.iter().map(|receipt| (&batches[receipt.batch], receipt.row));
         let publishers = rows().map(|(columns, row)| columns.publisher.value(row));
         let fingerprints = rows().map(|(columns, row)| columns.key_fingerprint.value(row));
-        let others = rows().flat_map(|(columns, row)| {
+        let others = rows().flat_map(|(columns, row)| -> [&str; OTHERS] {
             [
                 columns.purpose.value(row),
                 columns.model_id.value(row),
@@ -118,12 +136,11 @@ impl<'a> Texts<'a> {
                 columns.operator.value(row),
             ]
         });
+        let by_reversed = |left: &str, right: &str| left.bytes().rev().cmp(right.bytes().rev());
         Self {
-            publishers: Numbered::new(publishers.chain([""]), |left, right| {
-                left.bytes().rev().cmp(right.bytes().rev())
-            }),
-            fingerprints: Numbered::new(fingerprints.chain([&[0; 32][..]]), <[u8]>::cmp),
-            others: Numbered::new(others.chain([""]), str::cmp),
+            publishers: Numbered::new("", publishers, by_reversed),
+            fingerprints: Numbered::new(&[0; 32], fingerprints, <[u8]>::cmp),
+            others: Numbered::new("", others, str::cmp),
         }
     }
 }
@@ -132,8 +149,8 @@ impl<'a> Texts<'a> {
 pub(crate) fn rows(batches: &[Columns], receipts: &[NewReceipt]) -> Result<RecordBatch, WarehouseError> {
     let texts = Texts::new(batches, receipts);
     let mut rows: Vec<(RowKey, RowSums)> = Vec::with_capacity(receipts.len() * Grain::ALL.len());
-    for receipt in receipts {
-        contribute(&batches[receipt.batch], receipt, &texts, &mut rows);
+    for (index, receipt) in receipts.iter().enumerate() {
+        contribute(&batches[receipt.batch], receipt, &texts, index, &mut rows);
     }
     #[allow(clippy::unnecessary_sort_by)] // By key, each comparison would copy two keys.
     rows.sort_unstable_by(|(left, _), (right, _)| left.cmp(right));
@@ -149,10 +166,25 @@ pub(crate) fn rows(batches: &[Columns], receipts: &[NewReceipt]) -> Result<Recor
     batch(&texts, &rows).ok_or(WarehouseError::BadRows("rows of usage can't be encoded"))
 }
 
-/// Adds a receipt's rows, one of each grain.
-fn contribute<'a>(columns: &'a Columns, receipt: &NewReceipt, texts: &Texts<'a>, rows: &mut Vec<(RowKey, RowSums)>) {
+/// Adds the rows of the receipt with this index, one of each grain.
+fn contribute(
+    columns: &Columns,
+    receipt: &NewReceipt,
+    texts: &Texts<'_>,
+    index: usize,
+    rows: &mut Vec<(RowKey, RowSums)>,
+) {
     let row = receipt.row;
-    let text = |column: &'a StringArray| texts.others.number(column.value(row));
+    let others: [u32; OTHERS] = std::array::from_fn(|nth| texts.others.numbers[index * OTHERS + nth]);
+    let [
+        purpose,
+        model_id,
+        client_name,
+        organization,
+        client_version,
+        url,
+        operator,
+    ] = others;
     let second = receipt.key.second;
     let day = day_of(second);
     let at_ms = columns.timestamp.value(row);
@@ -189,9 +221,9 @@ fn contribute<'a>(columns: &'a Columns, receipt: &NewReceipt, texts: &Texts<'a>,
         ..once
     };
     let of_publisher = RowKey {
-        publisher: texts.publishers.number(columns.publisher.value(row)),
+        publisher: texts.publishers.numbers[index],
         time: day,
-        operator: text(&columns.operator),
+        operator,
         verified: columns.publisher_verified.value(row),
         ..empty
     };
@@ -199,8 +231,7 @@ fn contribute<'a>(columns: &'a Columns, receipt: &NewReceipt, texts: &Texts<'a>,
         OrderedId::new(columns.entry_id.value(row)),
         OrderedId::new(columns.client_id.value(row)),
     );
-    let (purpose, model_id) = (text(&columns.purpose), text(&columns.model_id));
-    let key_fingerprint = texts.fingerprints.number(columns.key_fingerprint.value(row));
+    let key_fingerprint = texts.fingerprints.numbers[index];
     let all = RowKey {
         grain: Grain::All,
         entry_id,
@@ -222,16 +253,16 @@ fn contribute<'a>(columns: &'a Columns, receipt: &NewReceipt, texts: &Texts<'a>,
         client_id,
         purpose,
         model_id,
-        client_name: text(&columns.client_name),
-        organization: text(&columns.organization),
-        client_version: text(&columns.client_version),
+        client_name,
+        organization,
+        client_version,
         key_fingerprint,
         ..of_publisher
     };
     let by_entry = RowKey {
         grain: Grain::Entry,
         entry_id,
-        url: text(&columns.url),
+        url,
         ..of_publisher
     };
     rows.push((counted, no_times));
