@@ -181,8 +181,8 @@ impl Inserter {
 
     async fn attempt(&mut self, blocks: &[ReadBlock]) -> Result<(u64, u64), InsertAttempt> {
         self.read_refusals(blocks).await?;
-        // At the same time, because the lookup reads another table. An insert of an earlier attempt whose
-        // result is unknown has ended: a new epoch was taken since.
+        // At the same time, because the lookup reads another table. An insert of an earlier attempt
+        // whose result is unknown has ended: a new epoch was taken since.
         let accepted = self.accepted(blocks);
         let (refused, usage_rows) = tokio::join!(
             insert_accepted(&self.warehouse, accepted.clone(), Some(&self.epoch)),

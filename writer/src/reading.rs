@@ -110,8 +110,8 @@ impl ShardReader {
             blocks: Vec::new(),
             opened: Instant::now(),
         };
-        // Records have waited while the last batch was inserted. Behind a long insert, some time is left
-        // to gather what the log has by now.
+        // Records have waited while the last batch was inserted. Behind a long insert, some time is
+        // left to gather what the log has by now.
         let due = (self.closed + self.interval).max(batch.opened + self.interval / GATHERING_PART);
         let (mut receipts, mut bytes) = (0, 0);
         let mut records = Some(first);
