@@ -7,8 +7,8 @@ use service::config::{ConfigFaults, Validate};
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WriterConfig {
-    /// A batch is inserted this long after its first record was read, in milliseconds. Longer costs
-    /// less CPU and makes numbers older.
+    /// Interval between two inserts, in milliseconds. Longer costs less CPU and makes numbers
+    /// older.
     pub insert_interval_ms: u64,
     /// A batch is inserted when it holds this many receipts.
     pub batch_receipts_max: usize,

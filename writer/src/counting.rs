@@ -1,4 +1,4 @@
-//! Counting: accepted rows of a batch, in the table `usage`.
+//! Counting: which accepted rows of a batch aren't in the table `usage` yet.
 //!
 //! The lookup and the insert are repeated together: after an attempt whose result is unknown, the
 //! lookup finds what it stored.
@@ -6,21 +6,19 @@
 use arrow_array::RecordBatch;
 use service::cpu::{CpuError, CpuPool};
 use usage::{NewReceipts, Usage};
-use warehouse::{WarehouseError, WriterEpoch};
+use warehouse::WarehouseError;
 
-/// Counts the receipts of accepted rows that aren't counted yet, as the shard's writer if `epoch`
-/// is given. Returns how many were new.
+/// Rows of `usage` that count the receipts of accepted rows that aren't counted yet.
 ///
 /// # Errors
 /// [`WarehouseError`].
-pub async fn count(
+pub async fn uncounted(
     usage: &Usage,
     cpu: &CpuPool,
     accepted: Vec<RecordBatch>,
-    epoch: Option<&WriterEpoch>,
-) -> Result<u64, WarehouseError> {
+) -> Result<Vec<RecordBatch>, WarehouseError> {
     if accepted.is_empty() {
-        return Ok(0);
+        return Ok(Vec::new());
     }
     let distinct = move || {
         let new = NewReceipts::of(&accepted).map_err(|_| WarehouseError::BadRows("they aren't verdicts"))?;
@@ -30,13 +28,8 @@ pub async fn count(
     let (new, keys) = cpu.run_waiting(distinct).await.map_err(|error| failed(&error))??;
     let counted = usage.counted(&keys).await?;
     let (rows_max, _) = usage.warehouse().insert_limits();
-    let rows = move || {
-        let new = new.without(&counted);
-        Ok::<_, WarehouseError>((new.len() as u64, new.rows(rows_max)?))
-    };
-    let (count, rows) = cpu.run_waiting(rows).await.map_err(|error| failed(&error))??;
-    usage.insert(&rows, epoch).await?;
-    Ok(count)
+    let rows = move || new.without(&counted).rows(rows_max);
+    cpu.run_waiting(rows).await.map_err(|error| failed(&error))?
 }
 
 fn failed(error: &CpuError) -> WarehouseError {

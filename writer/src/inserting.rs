@@ -30,7 +30,7 @@ use tracing::warn;
 use usage::Usage;
 use warehouse::{CommittedOffset, LedgerRow, REFUSED_BY_WAREHOUSE, Touched, Warehouse, WarehouseError, WriterEpoch};
 
-use crate::counting::count;
+use crate::counting::uncounted;
 use crate::reading::{ReadBatch, ReadBlock};
 use crate::refusing::{RefusedRow, accepted_without, as_rejected, insert_accepted, insert_rejections, position, uuid};
 
@@ -181,15 +181,23 @@ impl Inserter {
 
     async fn attempt(&mut self, blocks: &[ReadBlock]) -> Result<(u64, u64), InsertAttempt> {
         self.read_refusals(blocks).await?;
-        let refused = insert_accepted(&self.warehouse, self.accepted(blocks), Some(&self.epoch)).await?;
+        // At the same time, because the lookup reads another table. An insert of an earlier attempt
+        // whose result is unknown has ended: a new epoch was taken since.
+        let accepted = self.accepted(blocks);
+        let (refused, usage_rows) = tokio::join!(
+            insert_accepted(&self.warehouse, accepted.clone(), Some(&self.epoch)),
+            uncounted(&self.usage, &self.cpu, accepted),
+        );
+        let (refused, mut usage_rows) = (refused?, usage_rows?);
         let mut rejected: Vec<RecordBatch> = blocks.iter().map(|read| read.block.rejected()).collect();
         if !refused.is_empty() {
             let rejections = self.refuse(refused).await?;
             self.rejections.extend(rejections);
+            usage_rows = uncounted(&self.usage, &self.cpu, self.accepted(blocks)).await?;
         }
         rejected.extend(self.rejections.iter().cloned());
         insert_rejections(&self.warehouse, rejected, Some(&self.epoch)).await?;
-        count(&self.usage, &self.cpu, self.accepted(blocks), Some(&self.epoch)).await?;
+        self.usage.insert(&usage_rows, Some(&self.epoch)).await?;
         let lines = self.ledger(blocks);
         self.warehouse.insert_ledger(&lines, Some(&self.epoch)).await?;
         // Superseded inserts write nothing and report success.

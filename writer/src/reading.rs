@@ -14,6 +14,9 @@ use crate::config::WriterConfig;
 use crate::error::WriterError;
 use crate::sequence::Sequence;
 
+/// The part of the interval in which a batch gathers records at least.
+const GATHERING_PART: u32 = 5;
+
 /// A decoded record of `verdicts`.
 #[derive(Debug)]
 pub struct ReadBlock {
@@ -46,6 +49,8 @@ pub struct ShardReader {
     failed: Option<WriterError>,
     /// Position behind the last record that was read.
     next: VerdictsPosition,
+    /// When the last batch was complete.
+    closed: Instant,
 }
 
 impl ShardReader {
@@ -66,6 +71,7 @@ impl ShardReader {
             first: None,
             failed: None,
             next,
+            closed: Instant::now(),
         }
     }
 
@@ -104,6 +110,9 @@ impl ShardReader {
             blocks: Vec::new(),
             opened: Instant::now(),
         };
+        // Records have waited while the last batch was inserted. Behind a long insert, some time is
+        // left to gather what the log has by now.
+        let due = (self.closed + self.interval).max(batch.opened + self.interval / GATHERING_PART);
         let (mut receipts, mut bytes) = (0, 0);
         let mut records = Some(first);
         while let Some(some) = records.take() {
@@ -120,12 +129,10 @@ impl ShardReader {
                 batch.blocks.push(read);
             }
             if self.failed.is_none() && receipts < self.receipts_max && bytes < self.bytes_max {
-                records = timeout_at(batch.opened + self.interval, self.records.recv())
-                    .await
-                    .ok()
-                    .flatten();
+                records = timeout_at(due, self.records.recv()).await.ok().flatten();
             }
         }
+        self.closed = Instant::now();
         match self.failed.take_if(|_| batch.blocks.is_empty()) {
             Some(failed) => Err(failed),
             None => Ok(Some(batch)),

@@ -71,6 +71,7 @@ pub struct ClickHouseClient {
     query_wait_max: Duration,
     damage: Arc<Mutex<Option<Damage>>>,
     keeps_damage: fn(&str) -> bool,
+    answered: Arc<Mutex<Option<Instant>>>,
 }
 
 /// Damage of stored data that a statement met.
@@ -175,6 +176,7 @@ impl ClickHouseClient {
             query_wait_max: Duration::from_millis(config.query_wait_ms_max),
             damage: Arc::default(),
             keeps_damage,
+            answered: Arc::default(),
         })
     }
 
@@ -367,11 +369,22 @@ impl ClickHouseClient {
         let result = result.unwrap_or_else(|_| Err(WarehouseError::Unavailable("the query took too long".to_owned())));
         let result = result.map_err(|error| error.of_stored_data().naming(&self.user));
         metrics::histogram!("receipts_warehouse_query_seconds", "query" => name).record(started.elapsed());
-        if let Err(error) = &result {
-            count_error(error);
-            self.note_damage(error);
+        match &result {
+            Ok(_) => *self.answered.lock() = Some(Instant::now()),
+            Err(error) => {
+                count_error(error);
+                self.note_damage(error);
+            }
         }
         result
+    }
+
+    /// Whether a query succeeded within this time.
+    #[must_use]
+    pub fn answered_within(&self, age_max: Duration) -> bool {
+        self.answered
+            .lock()
+            .is_some_and(|answered| answered.elapsed() < age_max)
     }
 
     fn note_damage(&self, error: &WarehouseError) {

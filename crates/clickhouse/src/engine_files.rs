@@ -107,6 +107,7 @@ fn engine_xml(users: &str, config: &WarehouseConfig) -> String {
 <clickhouse>
   <users_config>{users}</users_config>
   <max_server_memory_usage>{memory}</max_server_memory_usage>
+  <memory_worker_period_ms>500</memory_worker_period_ms>
   <uncompressed_cache_size>0</uncompressed_cache_size>
   <mark_cache_size>33554432</mark_cache_size>
   <index_mark_cache_size>8388608</index_mark_cache_size>

@@ -57,10 +57,10 @@ impl<const W: usize> FixedBase<W> {
             if carry == 1 {
                 let negative = 2 * Self::HALF - digit;
                 if negative > 0 {
-                    sum -= multiples[negative - 1];
+                    sum -= &multiples[negative - 1];
                 }
             } else if digit > 0 {
-                sum += multiples[digit - 1];
+                sum += &multiples[digit - 1];
             }
         }
         sum

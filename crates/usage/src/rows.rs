@@ -1,5 +1,8 @@
 //! Rows of `usage` that count receipts, built here: a fan-out in SQL costs more than twice the CPU.
 
+use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::Arc;
 
 use arrow_array::{
@@ -21,31 +24,27 @@ pub(crate) const STRUCTURE: &str = "grain String, publisher String, time UInt32,
     client_version String, url String, operator String, key_fingerprint FixedString(32), verified Bool, \
     receipts Int64, first_ms Int64, last_ms Int64";
 
-/// The sorting key of a row. Numbers come first, because most comparisons end there.
+/// The sorting key of a row, with texts by their numbers in [`Texts`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct RowKey<'a> {
+struct RowKey {
     grain: Grain,
-    /// Index in the list of publishers, which is sorted by reversed names.
-    publisher: usize,
+    publisher: u32,
     time: u32,
     entry_id: OrderedId,
     half_hour: u8,
     /// The hash, most significant byte first.
     key: u128,
     client_id: OrderedId,
-    purpose: &'a str,
-    model_id: &'a str,
-    client_name: &'a str,
-    organization: &'a str,
-    client_version: &'a str,
-    url: &'a str,
-    operator: &'a str,
-    key_fingerprint: &'a [u8],
+    purpose: u32,
+    model_id: u32,
+    client_name: u32,
+    organization: u32,
+    client_version: u32,
+    url: u32,
+    operator: u32,
+    key_fingerprint: u32,
     verified: bool,
 }
-
-/// The fingerprint of rows that have none.
-const NO_KEY: &[u8] = &[0; 32];
 
 /// An ID in ClickHouse's order: UUIDs are compared by their second half first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,21 +67,90 @@ struct RowSums {
     last_ms: i64,
 }
 
+/// The number of the empty text and of the zero fingerprint, which rows of some grains have: they
+/// are first in every order.
+const ABSENT: u32 = 0;
+
+/// Values that rows have numbers for: comparing two numbers compares the values.
+struct Numbered<T> {
+    /// Distinct values, by number.
+    sorted: Vec<T>,
+    /// The given values' numbers.
+    numbers: Vec<u32>,
+}
+
+impl<T: Copy + Eq + Hash> Numbered<T> {
+    /// `absent` is first in the order.
+    fn new(absent: T, values: impl Iterator<Item = T>, order: impl Fn(T, T) -> Ordering) -> Self {
+        let mut distinct = vec![absent];
+        let mut indexes = HashMap::from([(absent, 0)]);
+        let index = |value| {
+            *indexes.entry(value).or_insert_with(|| {
+                distinct.push(value);
+                distinct.len() - 1
+            })
+        };
+        let indexes: Vec<usize> = values.map(index).collect();
+        let mut in_order: Vec<usize> = (0..distinct.len()).collect();
+        in_order.sort_unstable_by(|&left, &right| order(distinct[left], distinct[right]));
+        let mut numbers = vec![ABSENT; distinct.len()];
+        for (number, &index) in (0..).zip(&in_order) {
+            numbers[index] = number;
+        }
+        Self {
+            sorted: in_order.into_iter().map(|index| distinct[index]).collect(),
+            numbers: indexes.into_iter().map(|index| numbers[index]).collect(),
+        }
+    }
+
+    fn value(&self, number: u32) -> T {
+        self.sorted[number as usize]
+    }
+}
+
+/// Texts of a receipt beside publisher and fingerprint.
+const OTHERS: usize = 7;
+
+/// The texts of the receipts' rows.
+struct Texts<'a> {
+    /// By reversed names, as the primary key has them.
+    publishers: Numbered<&'a str>,
+    fingerprints: Numbered<&'a [u8]>,
+    /// Of each receipt so many.
+    others: Numbered<&'a str>,
+}
+
+impl<'a> Texts<'a> {
+    fn new(batches: &'a [Columns], receipts: &[NewReceipt]) -> Self {
+        let rows = || receipts.iter().map(|receipt| (&batches[receipt.batch], receipt.row));
+        let publishers = rows().map(|(columns, row)| columns.publisher.value(row));
+        let fingerprints = rows().map(|(columns, row)| columns.key_fingerprint.value(row));
+        let others = rows().flat_map(|(columns, row)| -> [&str; OTHERS] {
+            [
+                columns.purpose.value(row),
+                columns.model_id.value(row),
+                columns.client_name.value(row),
+                columns.organization.value(row),
+                columns.client_version.value(row),
+                columns.url.value(row),
+                columns.operator.value(row),
+            ]
+        });
+        let by_reversed = |left: &str, right: &str| left.bytes().rev().cmp(right.bytes().rev());
+        Self {
+            publishers: Numbered::new("", publishers, by_reversed),
+            fingerprints: Numbered::new(&[0; 32], fingerprints, <[u8]>::cmp),
+            others: Numbered::new("", others, str::cmp),
+        }
+    }
+}
+
 /// Rows that count these receipts, merged and sorted.
 pub(crate) fn rows(batches: &[Columns], receipts: &[NewReceipt]) -> Result<RecordBatch, WarehouseError> {
-    let mut rows: Vec<(RowKey<'_>, RowSums)> = Vec::with_capacity(receipts.len() * 5);
-    // Counted rows have no publisher.
-    let mut publishers = vec![""];
-    publishers.extend(
-        receipts
-            .iter()
-            .map(|receipt| batches[receipt.batch].publisher.value(receipt.row)),
-    );
-    publishers.sort_unstable();
-    publishers.dedup();
-    publishers.sort_unstable_by(|left, right| reversed(left).cmp(reversed(right)));
-    for receipt in receipts {
-        contribute(&batches[receipt.batch], receipt, &publishers, &mut rows);
+    let texts = Texts::new(batches, receipts);
+    let mut rows: Vec<(RowKey, RowSums)> = Vec::with_capacity(receipts.len() * Grain::ALL.len());
+    for (index, receipt) in receipts.iter().enumerate() {
+        contribute(&batches[receipt.batch], receipt, &texts, index, &mut rows);
     }
     #[allow(clippy::unnecessary_sort_by)] // By key, each comparison would copy two keys.
     rows.sort_unstable_by(|(left, _), (right, _)| left.cmp(right));
@@ -95,22 +163,28 @@ pub(crate) fn rows(batches: &[Columns], receipts: &[NewReceipt]) -> Result<Recor
         }
         is_equal
     });
-    batch(&publishers, &rows).ok_or(WarehouseError::BadRows("rows of usage can't be encoded"))
+    batch(&texts, &rows).ok_or(WarehouseError::BadRows("rows of usage can't be encoded"))
 }
 
-/// A publisher as the primary key has it.
-fn reversed(publisher: &str) -> impl Iterator<Item = u8> {
-    publisher.bytes().rev()
-}
-
-/// Adds a receipt's rows, one of each grain.
-fn contribute<'a>(
-    columns: &'a Columns,
+/// Adds the rows of the receipt with this index, one of each grain.
+fn contribute(
+    columns: &Columns,
     receipt: &NewReceipt,
-    publishers: &[&str],
-    rows: &mut Vec<(RowKey<'a>, RowSums)>,
+    texts: &Texts<'_>,
+    index: usize,
+    rows: &mut Vec<(RowKey, RowSums)>,
 ) {
     let row = receipt.row;
+    let others: [u32; OTHERS] = std::array::from_fn(|nth| texts.others.numbers[index * OTHERS + nth]);
+    let [
+        purpose,
+        model_id,
+        client_name,
+        organization,
+        client_version,
+        url,
+        operator,
+    ] = others;
     let second = receipt.key.second;
     let day = day_of(second);
     let at_ms = columns.timestamp.value(row);
@@ -121,20 +195,20 @@ fn contribute<'a>(
     };
     let empty = RowKey {
         grain: Grain::Counted,
-        publisher: 0,
+        publisher: ABSENT,
         time: second,
         entry_id: OrderedId::default(),
         half_hour: 0,
         key: 0,
         client_id: OrderedId::default(),
-        purpose: "",
-        model_id: "",
-        client_name: "",
-        organization: "",
-        client_version: "",
-        url: "",
-        operator: "",
-        key_fingerprint: NO_KEY,
+        purpose: ABSENT,
+        model_id: ABSENT,
+        client_name: ABSENT,
+        organization: ABSENT,
+        client_version: ABSENT,
+        url: ABSENT,
+        operator: ABSENT,
+        key_fingerprint: ABSENT,
         verified: false,
     };
     let counted = RowKey {
@@ -147,11 +221,9 @@ fn contribute<'a>(
         ..once
     };
     let of_publisher = RowKey {
-        publisher: publishers
-            .binary_search_by(|one| reversed(one).cmp(reversed(columns.publisher.value(row))))
-            .unwrap_or_default(),
+        publisher: texts.publishers.numbers[index],
         time: day,
-        operator: columns.operator.value(row),
+        operator,
         verified: columns.publisher_verified.value(row),
         ..empty
     };
@@ -159,8 +231,7 @@ fn contribute<'a>(
         OrderedId::new(columns.entry_id.value(row)),
         OrderedId::new(columns.client_id.value(row)),
     );
-    let (purpose, model_id) = (columns.purpose.value(row), columns.model_id.value(row));
-    let key_fingerprint = columns.key_fingerprint.value(row);
+    let key_fingerprint = texts.fingerprints.numbers[index];
     let all = RowKey {
         grain: Grain::All,
         entry_id,
@@ -182,45 +253,43 @@ fn contribute<'a>(
         client_id,
         purpose,
         model_id,
-        client_name: columns.client_name.value(row),
-        organization: columns.organization.value(row),
-        client_version: columns.client_version.value(row),
+        client_name,
+        organization,
+        client_version,
         key_fingerprint,
         ..of_publisher
     };
     let by_entry = RowKey {
         grain: Grain::Entry,
         entry_id,
-        url: columns.url.value(row),
+        url,
         ..of_publisher
     };
     rows.push((counted, no_times));
     rows.extend([all, by_purpose, by_client, by_entry].map(|key| (key, once)));
 }
 
+fn strings<'a>(rows: &[(RowKey, RowSums)], value: impl Fn(&RowKey) -> &'a str) -> ArrayRef {
+    Arc::new(StringArray::from_iter_values(rows.iter().map(|(key, _)| value(key))))
+}
+
 /// The rows as a batch of the columns in [`STRUCTURE`].
-fn batch(publishers: &[&str], rows: &[(RowKey<'_>, RowSums)]) -> Option<RecordBatch> {
-    let text = |value: for<'a> fn(&RowKey<'a>) -> &'a str| -> ArrayRef {
-        Arc::new(StringArray::from_iter_values(rows.iter().map(|(key, _)| value(key))))
-    };
-    let fixed = |value: fn(&RowKey<'_>) -> [u8; 16]| -> Option<ArrayRef> {
+fn batch(texts: &Texts<'_>, rows: &[(RowKey, RowSums)]) -> Option<RecordBatch> {
+    let text = |number: fn(&RowKey) -> u32| strings(rows, |key| texts.others.value(number(key)));
+    let fixed = |value: fn(&RowKey) -> [u8; 16]| -> Option<ArrayRef> {
         let bytes: Vec<u8> = rows.iter().flat_map(|(key, _)| value(key)).collect();
         Some(Arc::new(FixedSizeBinaryArray::try_new(16, bytes.into(), None).ok()?))
     };
     let sum = |value: fn(&RowSums) -> i64| -> ArrayRef {
         Arc::new(Int64Array::from_iter_values(rows.iter().map(|(_, sums)| value(sums))))
     };
-    let fingerprints: Vec<u8> = rows.iter().flat_map(|(key, _)| key.key_fingerprint).copied().collect();
+    let fingerprint = |key: &RowKey| texts.fingerprints.value(key.key_fingerprint);
+    let fingerprints: Vec<u8> = rows.iter().flat_map(|(key, _)| fingerprint(key)).copied().collect();
     let fingerprints = FixedSizeBinaryArray::try_new(32, fingerprints.into(), None).ok()?;
     let verified: Vec<bool> = rows.iter().map(|(key, _)| key.verified).collect();
     let columns: [(&str, ArrayRef); 19] = [
-        ("grain", text(|key| key.grain.name())),
-        (
-            "publisher",
-            Arc::new(StringArray::from_iter_values(
-                rows.iter().map(|(key, _)| publishers[key.publisher]),
-            )),
-        ),
+        ("grain", strings(rows, |key| key.grain.name())),
+        ("publisher", strings(rows, |key| texts.publishers.value(key.publisher))),
         (
             "time",
             Arc::new(UInt32Array::from_iter_values(rows.iter().map(|(key, _)| key.time))),

@@ -4,11 +4,14 @@
 use std::time::{Duration, Instant};
 
 use super::part::{DataPart, part_in};
-use crate::{Warehouse, WarehouseError};
+use crate::{SqlStatement, Warehouse, WarehouseError};
 
 /// Interval at which a damaged part that still exists is read as a whole
 /// again.
 const CHECK_EVERY: Duration = Duration::from_secs(60);
+
+/// Age of the last statement's success that replaces a ping.
+const ANSWER_AGE_MAX: Duration = Duration::from_secs(1);
 
 impl Warehouse {
     /// Whether the warehouse answers, and whether damage that a statement of this client met is
@@ -17,7 +20,9 @@ impl Warehouse {
     /// # Errors
     /// [`WarehouseError`]; `Damaged` until the part has been detached or is found sound.
     pub async fn sound(&self) -> Result<(), WarehouseError> {
-        self.ping().await?;
+        if !self.answered_within(ANSWER_AGE_MAX) {
+            self.one::<u8>("ping", SqlStatement::new("SELECT 1")).await?;
+        }
         let Some(met) = self.damage().clone() else {
             return Ok(());
         };
