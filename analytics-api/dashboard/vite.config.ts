@@ -22,7 +22,7 @@ export default defineConfig({
           globalSetup: 'tests/browser/receipts.ts',
           testTimeout: 180_000,
           hookTimeout: 180_000,
-          expect: { poll: { timeout: 10_000 } },
+          expect: { poll: { timeout: 60_000 } },
           poolOptions: { forks: { singleFork: true } },
         },
       },

@@ -750,10 +750,11 @@ pub(crate) async fn waiting_ends_with_the_process(stack: &Stack) {
     fields.push(("prefer", "wait=30".to_owned()));
     let began = Instant::now();
     let (answer, ()) = tokio::join!(send(&server, &path, &fields), async {
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        // The request is there by then, on a busy machine too.
+        tokio::time::sleep(Duration::from_secs(3)).await;
         server.shutdown.cancel();
     });
     assert_eq!((answer.status, &answer.json()["status"]), (200, &json!("unknown")));
-    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(25), "{:?}", began.elapsed());
     server.stop().await;
 }

@@ -49,7 +49,8 @@ export async function visit(
     });
     if (process.env.PAGE_FROM_DIST) await servedFromDist(context, base);
     const page = context.pages()[0] ?? (await context.newPage());
-    page.setDefaultTimeout(10_000);
+    // Patience, not a limit: other tests use the processor too.
+    page.setDefaultTimeout(60_000);
     const faults: string[] = [];
     const allowed = new Set<number>();
     await context.exposeFunction('violated', (text: string) => faults.push(`policy: ${text}`));
