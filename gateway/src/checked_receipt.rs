@@ -11,7 +11,7 @@ pub(crate) struct CheckedReceipt {
     pub(crate) body: Held,
     pub(crate) signature: String,
     /// The charge for the algorithm, and then the verdict: head, signer and SHA-256 of the body.
-    pub(crate) charged: Result<(Option<Standing>, Verdict), Exceeded>,
+    pub(crate) charged: Result<(Option<Standing>, OuterVerdict), Exceeded>,
 }
 
-type Verdict = Result<(ReceiptHead, Signer, [u8; 32]), Refusal>;
+type OuterVerdict = Result<(ReceiptHead, Signer, [u8; 32]), Refusal>;

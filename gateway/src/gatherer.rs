@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use tokio::task::yield_now;
 
 /// Work on an item that shares nothing with others.
-pub(crate) type Job<R> = Box<dyn FnOnce() -> R + Send>;
+pub(crate) type GatheredJob<R> = Box<dyn FnOnce() -> R + Send>;
 
 type GatherItem<T, R> = (T, oneshot::Sender<R>);
 
@@ -45,7 +45,7 @@ impl<T, R> GatherQueue<T, R> {
     }
 }
 
-impl<R: Send + 'static> Gatherer<Job<R>, Result<R, CpuError>> {
+impl<R: Send + 'static> Gatherer<GatheredJob<R>, Result<R, CpuError>> {
     /// Gathers at most `group_max` jobs; one alone is done in place. A job that panics is the only
     /// one that fails.
     pub(crate) fn of_jobs(cpu: CpuPool, group_max: usize) -> Arc<Self> {

@@ -19,7 +19,7 @@ use crate::clock::ArrivalClock;
 use crate::config::GatewayConfig;
 use crate::documents::Documents;
 use crate::entry_book::EntryBook;
-use crate::gatherer::{Gatherer, Job};
+use crate::gatherer::{GatheredJob, Gatherer};
 use crate::meters::Meters;
 use crate::rate::{Exceeded, Rate, Standing};
 use crate::route::{Route, Routes};
@@ -52,7 +52,7 @@ pub(crate) struct Shared {
     /// Registered client keys, if only those may sign.
     pub(crate) registry: Option<RegistryCache>,
     pub(crate) acknowledgement_keys: Arc<AcknowledgementKeys>,
-    pub(crate) receipt_checks: Arc<Gatherer<Job<CheckedReceipt>, Result<CheckedReceipt, CpuError>>>,
+    pub(crate) receipt_checks: Arc<Gatherer<GatheredJob<CheckedReceipt>, Result<CheckedReceipt, CpuError>>>,
     pub(crate) acknowledgements: Arc<Gatherer<StoredRecord, Result<Vec<u8>, AcknowledgementKeyError>>>,
     pub(crate) judge: Judge,
     pub(crate) admission: Arc<Admission>,
