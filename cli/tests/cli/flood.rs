@@ -9,7 +9,6 @@
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::path::Path;
-use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -27,6 +26,16 @@ const BATCHES: usize = 28;
 const KEPT: usize = 2_000;
 /// Garbage in one round, in small batches.
 const GARBAGE_BYTES: usize = 198_000;
+
+/// The test's own address, which states those of senders.
+const PROXIES: &str = r#"["127.0.0.1"]"#;
+
+/// Makes an API key of a publisher that may ask often.
+fn create(data: &Path, domain: &str) -> String {
+    let args = ["keys", "create", "--domain", domain, "--json", "--tier", "enterprise"];
+    let created = on(data, &args).expect(0).json();
+    created["apiKey"].as_str().unwrap().to_owned()
+}
 
 /// Answers of one flood.
 #[derive(Debug, Default)]
@@ -188,22 +197,13 @@ fn flood(up: &Up) -> (Flood, Flood) {
 fn a_flood_costs_others_nothing_and_stores_less_than_it_sends() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
-    let create = |domain: &str| {
-        let args = ["keys", "create", "--domain", domain, "--json", "--tier", "enterprise"];
-        let created = on(&data, &args).expect(0).json();
-        created["apiKey"].as_str().unwrap().to_owned()
-    };
-    let (honest_key, target_key) = (create("honest.example"), create("target.example"));
-    let config = dir.path().join("receipts.toml");
-    let settings =
-        format!("[gateway]\ntrusted_proxies = [\"127.0.0.1\"]\n[verifier]\nrejected_kept_per_day_max = {KEPT}\n");
-    std::fs::write(&config, settings).unwrap();
-    let up = Up::start_with(&data, &["--config", config.to_str().unwrap()], Stdio::null());
-    until("readiness", || {
-        ["gateway", "analytics"]
-            .iter()
-            .all(|name| get(&up.url(name), "/readyz", "").0 == 200)
-    });
+    let (honest_key, target_key) = (create(&data, "honest.example"), create(&data, "target.example"));
+    let kept = KEPT.to_string();
+    let settings = [
+        ("RECEIPTS_GATEWAY_TRUSTED_PROXIES", PROXIES),
+        ("RECEIPTS_VERIFIER_REJECTED_KEPT_PER_DAY_MAX", kept.as_str()),
+    ];
+    let up = Up::start_set(&data, &settings);
 
     let before = stored(&data);
     let stop = AtomicBool::new(false);
@@ -305,15 +305,11 @@ fn rejections_of_a_later_sender_are_stored_after_ten_thousand_keys() {
     const THREADS: usize = 15;
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
-    let config = dir.path().join("receipts.toml");
-    let limits = "[gateway]\nrate_address_verifications_per_s = 0\n[verifier]\nrejected_kept_per_day_max = 100\n";
-    std::fs::write(&config, limits).unwrap();
-    let up = Up::start_with(&data, &["--config", config.to_str().unwrap()], Stdio::null());
-    until("readiness", || {
-        ["gateway", "analytics"]
-            .iter()
-            .all(|name| get(&up.url(name), "/readyz", "").0 == 200)
-    });
+    let settings = [
+        ("RECEIPTS_GATEWAY_RATE_ADDRESS_VERIFICATIONS_PER_S", "0"),
+        ("RECEIPTS_VERIFIER_REJECTED_KEPT_PER_DAY_MAX", "100"),
+    ];
+    let up = Up::start_set(&data, &settings);
     let (gateway, analytics) = (up.url("gateway"), up.url("analytics"));
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
@@ -405,28 +401,12 @@ fn fresh_keys(address: fn(usize) -> String) -> Stranger {
 fn floods_of_strangers_cost_an_honest_sender_and_its_publisher_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
-    let create = [
-        "keys",
-        "create",
-        "--domain",
-        "honest.example",
-        "--json",
-        "--tier",
-        "enterprise",
+    let api_key = create(&data, "honest.example");
+    let settings = [
+        ("RECEIPTS_GATEWAY_TRUSTED_PROXIES", PROXIES),
+        ("RECEIPTS_ANALYTICS_TRUSTED_PROXIES", PROXIES),
     ];
-    let api_key = on(&data, &create).expect(0).json()["apiKey"]
-        .as_str()
-        .unwrap()
-        .to_owned();
-    let config = dir.path().join("receipts.toml");
-    let proxies = "trusted_proxies = [\"127.0.0.1\"]\n";
-    std::fs::write(&config, format!("[gateway]\n{proxies}[analytics]\n{proxies}")).unwrap();
-    let up = Up::start_with(&data, &["--config", config.to_str().unwrap()], Stdio::null());
-    until("readiness", || {
-        ["gateway", "analytics"]
-            .iter()
-            .all(|name| get(&up.url(name), "/readyz", "").0 == 200)
-    });
+    let up = Up::start_set(&data, &settings);
     let seconds = std::env::var("RECEIPTS_FLOOD_S").map_or(2, |text| text.parse().unwrap());
     let small = garbage(&SigningKey::generate(Algorithm::Ed25519).unwrap());
     let floods: [(&str, Stranger); 8] = [
