@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use receipt::{BodyKind, NotSigned, ReceiptHead, SignedRequest, Signer, UnverifiedReceipt};
+use receipt::{NotSigned, ReceiptHead, SignedRequest, Signer, UnverifiedReceipt, VerifiedReceiptHead};
 use service::cpu::CpuError;
 
 use crate::body::Held;
@@ -79,7 +79,7 @@ impl ReceiptCheck {
     fn checked(
         self,
         read: &Result<(Option<Standing>, UnverifiedReceipt), Unverified>,
-        verified: Result<Result<(ReceiptHead, Signer), NotSigned>, &Unverified>,
+        verified: Result<VerifiedReceiptHead, &Unverified>,
     ) -> Result<CheckedReceipt, CpuError> {
         let body = self.body.as_ref();
         let refused = |why: NotSigned| Err(receipt_not_signed(why, body));

@@ -19,7 +19,7 @@ use crate::reason::{advised, describe, reason_of, summary};
 use crate::receipt::{self, Receipt, Unreadable};
 use crate::scan::{Scanned, Scanner, utf8};
 use crate::scratch::{self, Scratch};
-use crate::tape::NodeKind;
+use crate::tape::{NodeKind, Tape};
 use crate::verdict::{BatchSignature, Judged, Origin, RejectReason, RejectedReceipt, VerifiedReceipt};
 use crate::{KeyCache, Limits, PublicKey, SignatureBytes, mistakes, rules};
 

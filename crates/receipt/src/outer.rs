@@ -41,6 +41,9 @@ impl UnverifiedReceipt {
     }
 }
 
+/// Verdict on a receipt's outer signature.
+pub type VerifiedReceiptHead = Result<(ReceiptHead, Signer), NotSigned>;
+
 /// A request that brought a receipt, and whose signature isn't verified yet.
 #[derive(Clone, Copy, Debug)]
 pub struct SignedRequest<'a> {
@@ -113,7 +116,7 @@ impl Judge {
     pub fn verify_receipts<'a, E>(
         &self,
         requests: impl IntoIterator<Item = Result<SignedRequest<'a>, E>>,
-    ) -> Vec<Result<Result<(ReceiptHead, Signer), NotSigned>, E>> {
+    ) -> Vec<Result<VerifiedReceiptHead, E>> {
         let requests = requests.into_iter().map(|request| {
             let request = request?;
             let key = self.key(&request.receipt.key_pem, "/client/publicKey");
