@@ -26,6 +26,7 @@ mod block;
 mod canonical;
 mod canonical_url;
 mod check;
+mod ecdsa;
 mod ed25519;
 mod evidence;
 mod explain;

@@ -15,6 +15,14 @@ pub(crate) struct TableStore<T> {
 #[derive(Debug, Default)]
 pub(crate) struct Uses(AtomicU32);
 
+#[cfg(test)]
+impl Uses {
+    /// So many uses that the next one earns a table.
+    pub(crate) fn many() -> Self {
+        Self(AtomicU32::new(u32::MAX))
+    }
+}
+
 impl<T> TableStore<T> {
     /// A store of up to `tables_max` tables, each made after `uses_before_table` uses of its key
     /// without one. So making tables never dominates, even if keys take turns in pushing each
