@@ -1,20 +1,17 @@
 //! Ed25519, strictly verified, and faster for keys that are used a lot.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 use aws_lc_rs::digest::{Context, SHA512};
 use curve25519_dalek::constants::{ED25519_BASEPOINT_POINT, EIGHT_TORSION};
 use curve25519_dalek::scalar::Scalar;
 use ed25519_dalek::{Signature, Verifier as _, VerifyingKey};
-use quick_cache::sync::Cache;
 
 use crate::KeyError;
 use crate::fixed_base::FixedBase;
+use crate::tables::{TableStore, Uses};
 
-/// A key gets a table after this many verifications without one, so that making it, at about ten
-/// verifications' worth, never dominates, even if keys take turns in pushing each other's tables
-/// out.
+/// Making a table costs as much as about ten verifications.
 const USES_BEFORE_TABLE: u32 = 64;
 /// At most this many keys have tables, of 215 KB each: 14 MB.
 const TABLES_MAX: usize = 64;
@@ -23,7 +20,7 @@ type KeyTable = FixedBase<6>;
 type BaseTable = FixedBase<8>;
 
 /// Tables of the negated points of the keys that are used most.
-static KEY_TABLES: LazyLock<Cache<[u8; 32], Arc<KeyTable>>> = LazyLock::new(|| Cache::new(TABLES_MAX));
+static KEY_TABLES: LazyLock<TableStore<KeyTable>> = LazyLock::new(|| TableStore::new(TABLES_MAX, USES_BEFORE_TABLE));
 /// The table of the base point: 655 KB.
 static BASE_TABLE: LazyLock<BaseTable> = LazyLock::new(|| BaseTable::new(&ED25519_BASEPOINT_POINT));
 /// The canonical encodings of the eight points of small order.
@@ -33,7 +30,7 @@ static SMALL_ORDER: LazyLock<[[u8; 32]; 8]> = LazyLock::new(|| EIGHT_TORSION.map
 #[derive(Debug)]
 pub(crate) struct Ed25519Key {
     key: VerifyingKey,
-    uses_without_table: AtomicU32,
+    uses: Uses,
 }
 
 impl Ed25519Key {
@@ -52,7 +49,7 @@ impl Ed25519Key {
         }
         Ok(Self {
             key,
-            uses_without_table: AtomicU32::new(0),
+            uses: Uses::default(),
         })
     }
 
@@ -70,24 +67,13 @@ impl Ed25519Key {
         if SMALL_ORDER.contains(signature.r_bytes()) {
             return false;
         }
-        match self.table() {
+        let table = KEY_TABLES.get(self.key.as_bytes(), &self.uses, || {
+            KeyTable::new(&-self.key.to_edwards())
+        });
+        match table {
             Some(table) => self.verify_with(&table, message, &signature),
             None => self.key.verify(message, &signature).is_ok(),
         }
-    }
-
-    /// The key's table, if it has or has just earned one.
-    fn table(&self) -> Option<Arc<KeyTable>> {
-        if let Some(table) = KEY_TABLES.get(self.key.as_bytes()) {
-            return Some(table);
-        }
-        if self.uses_without_table.fetch_add(1, Ordering::Relaxed) < USES_BEFORE_TABLE {
-            return None;
-        }
-        self.uses_without_table.store(0, Ordering::Relaxed);
-        let table = Arc::new(KeyTable::new(&-self.key.to_edwards()));
-        KEY_TABLES.insert(self.key.to_bytes(), Arc::clone(&table));
-        Some(table)
     }
 
     /// `S B - k A` by tables, in the same group and with the same scalars as `VerifyingKey::verify`

@@ -5,6 +5,8 @@ use curve25519_dalek::edwards::EdwardsPoint;
 use curve25519_dalek::scalar::Scalar;
 use curve25519_dalek::traits::Identity as _;
 
+use crate::signed_digits::signed_digits;
+
 /// The table of a point for windows of `W` bits, 4 to 8: for window i the multiples 1 to 2^(W-1) of
 /// 2^(W i) times the point. Takes 160 bytes times 2^(W-1) times 253/W.
 ///
@@ -44,23 +46,12 @@ impl<const W: usize> FixedBase<W> {
 
     /// Adds the product of the point and a scalar to a sum.
     pub(crate) fn add_product(&self, scalar: &Scalar, mut sum: EdwardsPoint) -> EdwardsPoint {
-        let bytes = scalar.as_bytes();
-        let mut carry = 0;
-        for (window, multiples) in self.multiples.chunks_exact(Self::HALF).enumerate() {
-            // Two bytes hold any window of up to eight bits.
-            let (byte, shift) = (window * W / 8, window * W % 8);
-            let low = bytes.get(byte).copied().map_or(0, usize::from);
-            let high = bytes.get(byte + 1).copied().map_or(0, usize::from);
-            let digit = ((low | high << 8) >> shift & (2 * Self::HALF - 1)) + carry;
-            // Digits above one half become negative and carry into the next window.
-            carry = usize::from(digit > Self::HALF);
-            if carry == 1 {
-                let negative = 2 * Self::HALF - digit;
-                if negative > 0 {
-                    sum -= &multiples[negative - 1];
-                }
-            } else if digit > 0 {
-                sum += &multiples[digit - 1];
+        let windows = self.multiples.chunks_exact(Self::HALF);
+        for (multiples, digit) in windows.zip(signed_digits::<W>(scalar.as_bytes())) {
+            match digit {
+                1.. => sum += &multiples[digit.unsigned_abs() - 1],
+                ..0 => sum -= &multiples[digit.unsigned_abs() - 1],
+                0 => (),
             }
         }
         sum

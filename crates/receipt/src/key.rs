@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use aws_lc_rs::digest::{Digest, SHA256, digest};
-use aws_lc_rs::signature::{
-    ECDSA_P256_SHA256_ASN1, ECDSA_P256_SHA256_FIXED, ParsedPublicKey, RSA_PKCS1_2048_8192_SHA256,
-};
+use aws_lc_rs::signature::{ParsedPublicKey, RSA_PKCS1_2048_8192_SHA256};
 
+use crate::ecdsa::P256Key;
 use crate::ed25519::Ed25519Key;
 use crate::spki::Spki;
 use crate::{Algorithm, KeyError};
@@ -29,11 +28,7 @@ enum Material {
         /// PKCS#1.
         der: Vec<u8>,
     },
-    // Two, because aws-lc-rs fixes the encoding of signatures when it parses a key.
-    P256 {
-        der: ParsedPublicKey,
-        raw: ParsedPublicKey,
-    },
+    P256(Box<P256Key>),
 }
 
 impl PublicKey {
@@ -51,13 +46,7 @@ impl PublicKey {
                     .map_err(|_| KeyError::new("the RSA key isn't usable"))?,
                 der: spki.key().to_vec(),
             },
-            Algorithm::EcdsaP256 => {
-                let off_curve = |_| KeyError::new("the key's point isn't on the curve P-256");
-                Material::P256 {
-                    der: ParsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, spki.key()).map_err(off_curve)?,
-                    raw: ParsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, spki.key()).map_err(off_curve)?,
-                }
-            }
+            Algorithm::EcdsaP256 => Material::P256(Box::new(P256Key::new(spki.key())?)),
         };
         Ok(Self(Arc::new(ParsedKey {
             fingerprint: sha256(&spki.der),
@@ -71,7 +60,7 @@ impl PublicKey {
         match self.0.material {
             Material::Ed25519(_) => Algorithm::Ed25519,
             Material::Rsa { .. } => Algorithm::Rsa2048,
-            Material::P256 { .. } => Algorithm::EcdsaP256,
+            Material::P256(_) => Algorithm::EcdsaP256,
         }
     }
 
@@ -105,10 +94,7 @@ impl PublicKey {
         match &self.0.material {
             Material::Ed25519(key) => key.verify(message, signature),
             Material::Rsa { key, .. } => key.verify_digest_sig(sha256, signature).is_ok(),
-            Material::P256 { der, raw } => {
-                (signature.len() == 64 && raw.verify_digest_sig(sha256, signature).is_ok())
-                    || der.verify_digest_sig(sha256, signature).is_ok()
-            }
+            Material::P256(key) => key.verify(sha256, signature),
         }
     }
 }

@@ -1,0 +1,124 @@
+//! Multiples of a point of P-256, computed ahead, so that multiplying it by a scalar is a few dozen
+//! additions and no doubling.
+
+use p256::elliptic_curve::BatchNormalize as _;
+use p256::elliptic_curve::point::AffineCoordinates as _;
+use p256::{AffinePoint, ProjectivePoint};
+
+use super::field::FieldElement;
+use crate::signed_digits::signed_digits;
+
+/// A point other than infinity, in one line of a CPU's cache.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+pub(super) struct CurvePoint {
+    x: FieldElement,
+    y: FieldElement,
+}
+
+impl From<&AffinePoint> for CurvePoint {
+    fn from(point: &AffinePoint) -> Self {
+        Self {
+            x: FieldElement::from_be_bytes(&point.x().into()),
+            y: FieldElement::from_be_bytes(&point.y().into()),
+        }
+    }
+}
+
+/// The table of a point for windows of `W` bits, 4 to 8: for window i the multiples 1 to 2^(W-1) of
+/// 2^(W i) times the point. Takes 64 bytes times 2^(W-1) times 257/W.
+#[derive(Debug)]
+pub(super) struct Multiples<const W: usize> {
+    points: Box<[CurvePoint]>,
+}
+
+impl<const W: usize> Multiples<W> {
+    /// A scalar is below 2^256, and the last digit may carry.
+    const WINDOWS: usize = 257_usize.div_ceil(W);
+    const HALF: usize = 1 << (W - 1);
+
+    /// The table of a point other than infinity.
+    pub(super) fn new(point: &AffinePoint) -> Self {
+        let mut multiples = Vec::with_capacity(Self::WINDOWS * Self::HALF);
+        let mut base = ProjectivePoint::from(point);
+        for _ in 0..Self::WINDOWS {
+            let mut multiple = base;
+            multiples.push(multiple);
+            for _ in 1..Self::HALF {
+                multiple += base;
+                multiples.push(multiple);
+            }
+            base = multiple + multiple;
+        }
+        let points = ProjectivePoint::batch_normalize(multiples.as_slice());
+        Self {
+            points: points.iter().map(CurvePoint::from).collect(),
+        }
+    }
+
+    /// The points whose sum is the product of the point and a little-endian scalar.
+    pub(super) fn addends(&self, scalar: &[u8; 32]) -> impl Iterator<Item = CurvePoint> {
+        let windows = self.points.chunks_exact(Self::HALF);
+        let digits = windows.zip(signed_digits::<W>(scalar));
+        digits.filter(|(_, digit)| *digit != 0).map(|(multiples, digit)| {
+            let CurvePoint { x, y } = multiples[digit.unsigned_abs() - 1];
+            let y = if digit > 0 { y } else { y.negate() };
+            CurvePoint { x, y }
+        })
+    }
+}
+
+/// A sum of points that isn't infinity: x = `x / zz`, y = `y / zzz` and zz^3 = zzz^2.
+#[derive(Clone, Debug)]
+pub(super) struct Sum {
+    x: FieldElement,
+    y: FieldElement,
+    zz: FieldElement,
+    zzz: FieldElement,
+}
+
+impl Sum {
+    /// The sum of points. `None` where [`add`](Self::add) fails, or there are none.
+    pub(super) fn of(points: &[CurvePoint]) -> Option<Self> {
+        let (first, others) = points.split_first()?;
+        let mut sum = Self {
+            x: first.x,
+            y: first.y,
+            zz: FieldElement::ONE,
+            zzz: FieldElement::ONE,
+        };
+        for point in others {
+            sum.add(point)?;
+        }
+        Some(sum)
+    }
+
+    /// Adds a point ("madd-2008-s" of the Explicit-Formulas Database). `None` where the formula
+    /// fails: the sum is that point or its opposite. Signatures must be crafted for that.
+    fn add(&mut self, point: &CurvePoint) -> Option<()> {
+        let p = point.x.multiply(&self.zz).subtract(&self.x);
+        if p == FieldElement::ZERO {
+            return None;
+        }
+        let r = point.y.multiply(&self.zzz).subtract(&self.y);
+        let pp = p.square();
+        let ppp = p.multiply(&pp);
+        let q = self.x.multiply(&pp);
+        self.x = r.square().subtract(&ppp).subtract(&q).subtract(&q);
+        self.y = r.multiply(&q.subtract(&self.x)).subtract(&self.y.multiply(&ppp));
+        self.zz = self.zz.multiply(&pp);
+        self.zzz = self.zzz.multiply(&ppp);
+        Some(())
+    }
+
+    /// Whether the sum has this x-coordinate.
+    pub(super) fn has_x(&self, x: &FieldElement) -> bool {
+        x.multiply(&self.zz) == self.x
+    }
+
+    /// Whether the sum is this point.
+    #[cfg(test)]
+    pub(super) fn is(&self, point: &CurvePoint) -> bool {
+        self.has_x(&point.x) && point.y.multiply(&self.zzz) == self.y
+    }
+}
