@@ -9,9 +9,6 @@ use service::cpu::{CpuError, CpuPool};
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
 
-/// Work on an item that shares nothing with others.
-pub(crate) type GatheredJob<R> = Box<dyn FnOnce() -> R + Send>;
-
 type GatherItem<T, R> = (T, oneshot::Sender<R>);
 
 /// Items that wait for the CPU. A group of them is one job of the pool; as few as cost less than
@@ -42,17 +39,6 @@ impl<T, R> GatherQueue<T, R> {
             self.tasks += 1;
         }
         begins
-    }
-}
-
-impl<R: Send + 'static> Gatherer<GatheredJob<R>, Result<R, CpuError>> {
-    /// Gathers at most `group_max` jobs; one alone is done in place. A job that panics is the only
-    /// one that fails.
-    pub(crate) fn of_jobs(cpu: CpuPool, group_max: usize) -> Arc<Self> {
-        let catching = cpu.clone();
-        Self::new(cpu, 1, group_max, move |jobs| {
-            jobs.into_iter().map(|job| catching.catch(job)).collect()
-        })
     }
 }
 
@@ -212,15 +198,6 @@ mod tests {
         let failed = Err(CpuError::Panicked("the work on the item's group".to_owned()));
         assert_eq!(results, [Ok(0), Ok(1), failed.clone(), failed.clone(), Ok(4), Ok(5)]);
         assert_eq!([gatherer.run(2).await, gatherer.run(7).await], [failed, Ok(7)]);
-    }
-
-    #[tokio::test]
-    async fn a_job_that_panics_fails_alone() {
-        let gatherer = Gatherer::of_jobs(pool(1), 8);
-        let jobs = (0..4).map(|number| gatherer.run(Box::new(move || 6 / number)));
-        let results: Vec<_> = join_all(jobs).await.into_iter().map(Result::unwrap).collect();
-        let failed = CpuError::Panicked("attempt to divide by zero".to_owned());
-        assert_eq!(results, [Err(failed), Ok(6), Ok(3), Ok(2)]);
     }
 
     #[tokio::test]

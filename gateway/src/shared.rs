@@ -14,12 +14,12 @@ use crate::Deps;
 use crate::acknowledgement::{AcknowledgementKeyError, AcknowledgementKeys, StoredRecord};
 use crate::admission::Admission;
 use crate::body::Bounds;
-use crate::checked_receipt::CheckedReceipt;
+use crate::checked_receipt::{CheckedReceipt, ReceiptCheck};
 use crate::clock::ArrivalClock;
 use crate::config::GatewayConfig;
 use crate::documents::Documents;
 use crate::entry_book::EntryBook;
-use crate::gatherer::{GatheredJob, Gatherer};
+use crate::gatherer::Gatherer;
 use crate::meters::Meters;
 use crate::rate::{Exceeded, Rate, Standing};
 use crate::route::{Route, Routes};
@@ -52,7 +52,7 @@ pub(crate) struct Shared {
     /// Registered client keys, if only those may sign.
     pub(crate) registry: Option<RegistryCache>,
     pub(crate) acknowledgement_keys: Arc<AcknowledgementKeys>,
-    pub(crate) receipt_checks: Arc<Gatherer<GatheredJob<CheckedReceipt>, Result<CheckedReceipt, CpuError>>>,
+    pub(crate) receipt_checks: Arc<Gatherer<ReceiptCheck, Result<CheckedReceipt, CpuError>>>,
     pub(crate) acknowledgements: Arc<Gatherer<StoredRecord, Result<Vec<u8>, AcknowledgementKeyError>>>,
     pub(crate) judge: Judge,
     pub(crate) admission: Arc<Admission>,
@@ -92,7 +92,7 @@ impl Shared {
             Err(error) => records.iter().map(|_| Err(error.clone())).collect(),
         };
         Self {
-            receipt_checks: Gatherer::of_jobs(cpu.clone(), CHECKED_TOGETHER_MAX),
+            receipt_checks: Gatherer::new(cpu.clone(), 1, CHECKED_TOGETHER_MAX, ReceiptCheck::check),
             acknowledgements: Gatherer::new(
                 cpu.clone(),
                 ACKNOWLEDGED_IN_PLACE_MAX,

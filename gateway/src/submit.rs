@@ -15,7 +15,7 @@ use crate::append::Append;
 use crate::body::{Held, Upload};
 use crate::body_kind::{is_receipt, kind_of};
 use crate::call::{Call, Spent};
-use crate::checked_receipt::CheckedReceipt;
+use crate::checked_receipt::{CheckedReceipt, ReceiptCheck};
 use crate::refusal::{Refusal, malformed, not_stored};
 use crate::registered::require_registered;
 use crate::route::Route;
@@ -34,34 +34,19 @@ pub(crate) async fn receipt(call: &mut Call<'_>, headers: &HeaderMap, upload: &m
         Kind::BodyTooLarge | Kind::DecodedBodyTooLarge => refusal.with_hint(BATCHES),
         _ => refusal,
     })?;
-    let arrived_ms = call.arrived_ms;
-    let (checking, address) = (Arc::clone(&shared), call.sender.key);
-    let check = move || {
-        let read = checking
-            .judge
-            .read_signed_receipt(body.as_ref(), arrived_ms, &signature);
-        // Not verified before the charge.
-        let charged = read.as_ref().map_or(Ok(None), |receipt| {
-            checking.charge_algorithm(address, Route::Receipt, receipt.algorithm(), 0)
-        });
-        let checked = charged.map(|standing| {
-            let verified = read.and_then(|receipt| checking.judge.verify_receipt(&receipt, body.as_ref(), &signature));
-            let verified = verified.map(|(head, signer)| (head, signer, sha256(body.as_ref())));
-            let verified = verified.map_err(|why| receipt_not_signed(why, body.as_ref()));
-            (standing, verified)
-        });
-        CheckedReceipt {
-            body,
-            signature,
-            charged: checked,
-        }
+    let check = ReceiptCheck {
+        shared: Arc::clone(&shared),
+        body,
+        signature,
+        arrived_ms: call.arrived_ms,
+        address: call.sender.key,
     };
     // It waits, because the limits on requests and their bytes bound how many wait.
     let CheckedReceipt {
         body,
         signature,
         charged,
-    } = shared.receipt_checks.run(Box::new(check)).await??;
+    } = shared.receipt_checks.run(check).await??;
     let (standing, verified) = charged.map_err(|exceeded| call.over(exceeded))?;
     call.charged(Ok(standing))?;
     let (head, signer, body_sha256) = verified?;
@@ -115,7 +100,7 @@ pub(crate) async fn batch(call: &mut Call<'_>, headers: &HeaderMap, upload: &mut
     Ok(answer)
 }
 
-fn sha256(body: &[u8]) -> [u8; 32] {
+pub(crate) fn sha256(body: &[u8]) -> [u8; 32] {
     let mut hash = [0; 32];
     hash.copy_from_slice(digest(&SHA256, body).as_ref());
     hash
@@ -196,7 +181,7 @@ fn wrong_address(why: &NotSigned, body: &[u8], sent_to: BodyKind) -> Option<Refu
     Some(Problem::new(Kind::WrongAddress, detail).into())
 }
 
-fn receipt_not_signed(why: NotSigned, body: &[u8]) -> Refusal {
+pub(crate) fn receipt_not_signed(why: NotSigned, body: &[u8]) -> Refusal {
     if let Some(refusal) = wrong_address(&why, body, BodyKind::Receipt) {
         return refusal;
     }

@@ -14,6 +14,10 @@ use crate::assignment::AppendClaim;
 use crate::gathering::PolledBlock;
 use crate::traces::Traces;
 
+/// Records that one thread judges behind each other: single receipts among them have their
+/// signatures verified together.
+const TOGETHER: usize = 16;
+
 /// The identifiers that a receipt states. Nil: it couldn't be read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReceiptIds {
@@ -216,8 +220,12 @@ pub struct JudgedBlock {
 /// Judges every receipt of a block. Runs on the calling thread's rayon pool.
 pub fn judge(judge: &Judge, block: PolledBlock) -> JudgedBlock {
     let records = |records: Vec<LoggedRecord>| {
-        let records = records.into_par_iter();
-        records.map(|logged| judge_record(judge, logged)).collect()
+        let chunks = records.par_chunks(TOGETHER);
+        let verdicts: Vec<_> = chunks.flat_map_iter(|chunk| judge_records(judge, chunk)).collect();
+        let judged = records.into_iter().zip(verdicts);
+        judged
+            .map(|(logged, verdicts)| JudgedRecord { logged, verdicts })
+            .collect()
     };
     let traces = Traces::new(block.records());
     JudgedBlock {
@@ -249,13 +257,28 @@ pub fn arrival(logged: &LoggedRecord) -> Arrival<'_> {
     }
 }
 
-fn judge_record(judge: &Judge, logged: LoggedRecord) -> JudgedRecord {
-    let body = &logged.record.body;
-    let verdicts = judge.judge(&arrival(&logged), &|_, judged| match judged {
+/// Returns the verdicts of each record. Single receipts behind each other are judged together.
+fn judge_records(judge: &Judge, records: &[LoggedRecord]) -> Vec<Vec<Verdict>> {
+    let is_single = |logged: &LoggedRecord| arrival(logged).kind == BodyKind::Receipt;
+    let runs = records.chunk_by(|left, right| is_single(left) && is_single(right));
+    let judged = runs.flat_map(|run| match run {
+        [logged] => vec![judge.judge(&arrival(logged), &|_, judged| verdict(&logged.record.body, judged))],
+        _ => {
+            let arrivals: Vec<_> = run.iter().map(arrival).collect();
+            let judged = run.iter().zip(judge.judge_receipts(&arrivals));
+            judged
+                .map(|(logged, judged)| vec![verdict(&logged.record.body, judged)])
+                .collect()
+        }
+    });
+    judged.collect()
+}
+
+fn verdict(body: &Bytes, judged: Judged<'_>) -> Verdict {
+    match judged {
         Judged::Verified(verified) => Verdict::Accepted(Box::new(accepted(body, &verified))),
         Judged::Rejected(rejected) => Verdict::Rejected(Box::new(self::rejected(body, rejected))),
-    });
-    JudgedRecord { verdicts, logged }
+    }
 }
 
 fn accepted(body: &Bytes, verified: &VerifiedReceipt<'_>) -> AcceptedReceipt {

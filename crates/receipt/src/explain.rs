@@ -4,7 +4,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use crate::fault::{Fault, FormatError};
-use crate::judge::{Arrival, BAD_SIGNATURES_MAX, BodyKind, Judge, JudgingState, STEP};
+use crate::judge::{Arrival, BAD_SIGNATURES_MAX, BodyKind, Candidate, Judge, JudgingState, STEP};
 use crate::mistakes;
 use crate::reason::{advised, describe, reason_of};
 use crate::scratch::{self, Scratch};
@@ -209,8 +209,13 @@ impl Judge {
     ) -> Explanation {
         let mut explanation = Explanation::new();
         let examined = scratch::with(|scratch: &mut Scratch| {
-            let header = request_signature.flatten();
-            let examined = self.examine(text, received_at_ms, header, verifies, &|| diagnoses, scratch);
+            let candidate = Candidate {
+                text,
+                received_at_ms,
+                request_signature: request_signature.flatten(),
+                verifies,
+            };
+            let examined = self.examine_one(candidate, diagnoses, scratch);
             if examined.payload_hash.is_some() {
                 explanation.canonical = Some(String::from_utf8_lossy(&scratch.canonical).into_owned());
             }

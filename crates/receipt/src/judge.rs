@@ -13,18 +13,18 @@ use uuid::Uuid;
 use crate::batch::{self, Batch};
 use crate::canonical::{SIGNATURE_MEMBERS, write_object, write_value};
 use crate::fault::{FaultCode, FormatError};
-use crate::key::sha256;
-use crate::outer_signature::{BadOuterSignature, check_request};
+use crate::key::{KeyedCheck, sha256, verify_all};
+use crate::outer_signature::BadOuterSignature;
 use crate::reason::{advised, describe, reason_of, summary};
 use crate::receipt::{self, Receipt, Unreadable};
-use crate::scan::{Scanner, utf8};
+use crate::scan::{Scanned, Scanner, utf8};
 use crate::scratch::{self, Scratch};
-use crate::tape::NodeKind;
+use crate::tape::{NodeKind, Tape};
 use crate::verdict::{BatchSignature, Judged, Origin, RejectReason, RejectedReceipt, VerifiedReceipt};
-use crate::{KeyCache, Limits, PublicKey, mistakes};
+use crate::{KeyCache, Limits, PublicKey, SignatureBytes, mistakes, rules};
 
 /// Receipts of a batch are judged this many at a time: about half a millisecond of one core.
-const CHUNK: usize = 16;
+pub(crate) const CHUNK: usize = 16;
 
 /// Bad signatures of one second of arrivals that are compared with the usual mistakes, which takes
 /// about 20 verifications each: a flood of them costs no more than that.
@@ -69,7 +69,30 @@ pub struct Judge {
     diagnosed: AtomicU64,
 }
 
-/// A receipt, looked at by itself.
+/// A receipt to examine.
+#[derive(Clone, Copy)]
+pub(crate) struct Candidate<'a> {
+    pub(crate) text: &'a str,
+    pub(crate) received_at_ms: i64,
+    /// Signature of the request that brought it, as its header has it. It is verified first.
+    pub(crate) request_signature: Option<&'a str>,
+    /// Whether its own signature is verified.
+    pub(crate) verifies: bool,
+}
+
+/// A receipt that was read, and whose signatures aren't verified yet.
+struct Reading<'a> {
+    candidate: Candidate<'a>,
+    /// Where its canonical bytes are in the scratch; empty where it has none.
+    canonical: Range<usize>,
+    /// SHA-256 of the canonical bytes.
+    hash: Option<Digest>,
+    key: Option<PublicKey>,
+    receipt: Result<Receipt<'a>, Box<Unreadable<'a>>>,
+    request_signature: Option<SignatureBytes>,
+}
+
+/// A receipt that was examined by itself.
 pub(crate) struct Examined<'a> {
     pub(crate) raw: &'a [u8],
     pub(crate) payload_hash: Option<[u8; 32]>,
@@ -140,21 +163,33 @@ impl Judge {
     /// receipts behind it are rejected as [`RejectReason::BatchAbandoned`].
     pub fn judge<R: Send>(&self, arrival: &Arrival<'_>, each: &(impl Fn(u16, Judged<'_>) -> R + Sync)) -> Vec<R> {
         match arrival.kind {
-            BodyKind::Receipt => vec![each(0, self.judge_receipt(arrival))],
+            BodyKind::Receipt => {
+                let judged = self.judge_receipts(std::slice::from_ref(arrival));
+                judged.into_iter().map(|judged| each(0, judged)).collect()
+            }
             BodyKind::Batch => self.judge_batch(arrival, each),
         }
     }
 
-    fn judge_receipt<'b>(&self, arrival: &Arrival<'b>) -> Judged<'b> {
-        let text = match self.text(arrival) {
-            Ok(text) => text,
-            Err(error) => return no_receipt(arrival.body, &error),
-        };
-        let header = arrival.request_signature;
-        let may_diagnose = || self.may_diagnose(arrival.received_at_ms);
-        let examined =
-            scratch::with(|scratch| self.examine(text, arrival.received_at_ms, header, true, &may_diagnose, scratch));
-        examined.judged(None)
+    /// Judges records of single receipts as [`judge`](Self::judge) does, on the calling thread:
+    /// their signatures are verified together, which costs less. One verdict for each, in order.
+    pub fn judge_receipts<'b>(&self, arrivals: &[Arrival<'b>]) -> Vec<Judged<'b>> {
+        let texts: Vec<_> = arrivals.iter().map(|arrival| self.text(arrival)).collect();
+        let candidates = arrivals.iter().zip(&texts).filter_map(|(arrival, text)| {
+            Some(Candidate {
+                text: text.as_ref().ok()?,
+                received_at_ms: arrival.received_at_ms,
+                request_signature: arrival.request_signature,
+                verifies: true,
+            })
+        });
+        let examined = scratch::with(|scratch| self.examine(candidates, scratch));
+        let mut examined = examined.into_iter();
+        let judged = arrivals.iter().zip(texts).filter_map(|(arrival, text)| match text {
+            Ok(_) => examined.next().map(|examined| examined.judged(None)),
+            Err(error) => Some(no_receipt(arrival.body, &error)),
+        });
+        judged.collect()
     }
 
     fn judge_batch<R: Send>(&self, arrival: &Arrival<'_>, each: &(impl Fn(u16, Judged<'_>) -> R + Sync)) -> Vec<R> {
@@ -183,30 +218,29 @@ impl Judge {
             payload_hash: sha256(&payload),
             key_fingerprint,
         });
-        let may_diagnose = || self.may_diagnose(arrival.received_at_ms);
         let bad = AtomicUsize::new(0);
-        let judge = |index: usize, range: &Range<usize>, verifies: bool, scratch: &mut Scratch| {
-            let text = &text[range.clone()];
-            let examined = self.examine(text, arrival.received_at_ms, None, verifies, &may_diagnose, scratch);
-            bad.fetch_add(usize::from(examined.has_bad_signature()), Ordering::Relaxed);
-            each(
-                u16::try_from(index).unwrap_or(u16::MAX),
-                examined.judged(Some(&signature)),
-            )
+        let judge = |first: usize, ranges: &[Range<usize>], verifies: bool| -> Vec<R> {
+            let candidates = ranges.iter().map(|range| Candidate {
+                text: &text[range.clone()],
+                received_at_ms: arrival.received_at_ms,
+                request_signature: None,
+                verifies,
+            });
+            let examined = scratch::with(|scratch| self.examine(candidates, scratch));
+            let judged = (first..).zip(examined).map(|(index, examined)| {
+                bad.fetch_add(usize::from(examined.has_bad_signature()), Ordering::Relaxed);
+                each(
+                    u16::try_from(index).unwrap_or(u16::MAX),
+                    examined.judged(Some(&signature)),
+                )
+            });
+            judged.collect()
         };
         let mut results = Vec::with_capacity(batch.receipts.len());
         for (step, ranges) in batch.receipts.chunks(STEP).enumerate() {
             let verifies = bad.load(Ordering::Relaxed) < BAD_SIGNATURES_MAX;
             let chunks = ranges.par_chunks(CHUNK).enumerate();
-            let judged = chunks.map(|(chunk, ranges)| {
-                let indices = step * STEP + chunk * CHUNK..;
-                scratch::with(|scratch| {
-                    let receipts = indices.zip(ranges);
-                    receipts
-                        .map(|(index, range)| judge(index, range, verifies, scratch))
-                        .collect::<Vec<R>>()
-                })
-            });
+            let judged = chunks.map(|(chunk, ranges)| judge(step * STEP + chunk * CHUNK, ranges, verifies));
             results.extend(judged.collect::<Vec<_>>().into_iter().flatten());
         }
         results
@@ -247,64 +281,120 @@ impl Judge {
         })
     }
 
-    /// Looks at a receipt by itself, and first at the signature of the request that brought it, if
-    /// there is one. Leaves its canonical bytes in `scratch.canonical`, empty where it has none.
-    /// Without `verifies` its own signature isn't verified. `may_diagnose` decides whether a bad
-    /// signature is compared with the usual mistakes.
-    pub(crate) fn examine<'b>(
+    /// Examines one receipt. Leaves its canonical bytes in `scratch.canonical`, empty where it has
+    /// none. With `diagnoses`, a bad signature is compared with the usual mistakes.
+    pub(crate) fn examine_one<'b>(
         &self,
-        text: &'b str,
-        received_at_ms: i64,
-        request_signature: Option<&str>,
-        verifies: bool,
-        may_diagnose: &dyn Fn() -> bool,
+        candidate: Candidate<'b>,
+        diagnoses: bool,
         scratch: &mut Scratch,
     ) -> Examined<'b> {
+        scratch.canonical.clear();
+        let reading = self.read(candidate, scratch);
+        let checks = reading.checks(&scratch.canonical);
+        let verdicts = checks.map(|check| check.map(|check| check.verify()));
+        self.conclude(reading, verdicts, diagnoses, scratch)
+    }
+
+    /// Examines receipts, each by itself. Their signatures are verified together, because that
+    /// costs less (see [`verify_all`]).
+    fn examine<'b>(&self, candidates: impl Iterator<Item = Candidate<'b>>, scratch: &mut Scratch) -> Vec<Examined<'b>> {
+        scratch.canonical.clear();
+        let readings: Vec<_> = candidates.map(|candidate| self.read(candidate, scratch)).collect();
+        let checks = readings.iter().flat_map(|reading| reading.checks(&scratch.canonical));
+        let verdicts = verify_all(checks.map(|check| check.ok_or(())));
+        let examined = readings
+            .into_iter()
+            .zip(verdicts.chunks_exact(2))
+            .map(|(reading, verdicts)| {
+                let verdicts = [verdicts[0].ok(), verdicts[1].ok()];
+                let may_diagnose =
+                    reading.has_bad_signature(verdicts) && self.may_diagnose(reading.candidate.received_at_ms);
+                self.conclude(reading, verdicts, may_diagnose, scratch)
+            });
+        examined.collect()
+    }
+
+    /// Reads a receipt, and appends its canonical bytes to `scratch.canonical`.
+    fn read<'b>(&self, candidate: Candidate<'b>, scratch: &mut Scratch) -> Reading<'b> {
         let Scratch { tape, canonical, .. } = scratch;
-        canonical.clear();
-        let raw = text.as_bytes();
-        let scanned = receipt::check_size(text.len(), &self.limits).and_then(|()| {
-            let mut scanner = Scanner::new(text, self.limits.depth_max, self.limits.string_bytes_max);
-            Ok(scanner.document(tape)?)
-        });
-        if let Err(error) = scanned {
-            return Examined {
-                raw,
-                payload_hash: None,
-                outer: Ok(None),
-                state: JudgingState::Unreadable(Box::new(error.into())),
-                advice: None,
-            };
-        }
-        let mut hash = None;
-        if tape.kind(0) == NodeKind::Object {
-            write_object(tape, 0, text, &SIGNATURE_MEMBERS, canonical);
-            hash = Some(digest(&SHA256, canonical));
-        }
-        let mut key = None;
-        let mut key_kind = |pem: &str| match self.keys.get(pem) {
-            Ok(found) => Ok(key.insert(found).algorithm()),
-            Err(error) => Err(error.detail),
+        let Candidate {
+            text, received_at_ms, ..
+        } = candidate;
+        let start = canonical.len();
+        let (mut hash, mut key) = (None, None);
+        let scanned = receipt::check_size(text.len(), &self.limits).and_then(|()| Ok(self.scan(text, tape)?));
+        let receipt = match scanned {
+            Err(error) => Err(Box::new(error.into())),
+            Ok(()) => {
+                if tape.kind(0) == NodeKind::Object {
+                    write_object(tape, 0, text, &SIGNATURE_MEMBERS, canonical);
+                    hash = Some(digest(&SHA256, &canonical[start..]));
+                }
+                let mut key_kind = |pem: &str| match self.keys.get(pem) {
+                    Ok(found) => Ok(key.insert(found).algorithm()),
+                    Err(error) => Err(error.detail),
+                };
+                receipt::read(tape, text, received_at_ms, &self.limits, &mut key_kind)
+            }
         };
-        let read = receipt::read(tape, text, received_at_ms, &self.limits, &mut key_kind);
-        let outer = match (&key, request_signature) {
-            (Some(key), Some(header)) => check_request(key, raw, header).map(|()| Some(*key.fingerprint())),
+        Reading {
+            // Bytes that can't be a signature, where the header isn't one.
+            request_signature: candidate
+                .request_signature
+                .map(|header| rules::signature(header).unwrap_or_default()),
+            candidate,
+            canonical: start..canonical.len(),
+            hash,
+            key,
+            receipt,
+        }
+    }
+
+    fn scan(&self, text: &str, tape: &mut Tape) -> Scanned<()> {
+        Scanner::new(text, self.limits.depth_max, self.limits.string_bytes_max).document(tape)
+    }
+
+    /// What follows from the verdicts on a reading's checks. With `diagnoses`, a bad signature is
+    /// compared with the usual mistakes.
+    fn conclude<'b>(
+        &self,
+        reading: Reading<'b>,
+        verdicts: [Option<bool>; 2],
+        diagnoses: bool,
+        scratch: &mut Scratch,
+    ) -> Examined<'b> {
+        let has_bad_signature = reading.has_bad_signature(verdicts);
+        let Reading {
+            candidate: Candidate { text, verifies, .. },
+            canonical,
+            hash,
+            key,
+            receipt,
+            ..
+        } = reading;
+        let raw = text.as_bytes();
+        let outer = match (&key, verdicts[0]) {
+            (Some(key), Some(false)) => Err(BadOuterSignature::new(RejectReason::BadRequestSignature, raw, key)),
+            (Some(key), Some(true)) => Ok(Some(*key.fingerprint())),
             _ => Ok(None),
         };
         let mut advice = None;
-        let state = match (read, key, &hash) {
-            (Ok(receipt), ..) if outer.is_err() => JudgingState::Unsigned(Box::new(receipt)),
-            (Ok(receipt), ..) if !verifies => JudgingState::Abandoned(Box::new(receipt)),
-            (Ok(receipt), Some(key), Some(hash)) if key.verify_hashed(canonical, hash, &receipt.signature) => {
+        let state = match (receipt, key) {
+            (Err(unreadable), _) => JudgingState::Unreadable(unreadable),
+            (Ok(receipt), _) if outer.is_ok() && !verifies => JudgingState::Abandoned(Box::new(receipt)),
+            (Ok(receipt), Some(key)) if outer.is_ok() && !has_bad_signature => {
                 JudgingState::Good(Box::new(receipt), key)
             }
-            (Ok(receipt), key, _) => {
-                advice = key
-                    .filter(|_| may_diagnose())
-                    .map(|key| mistakes::advice(&key, canonical, &receipt.signature, Some((tape, text))));
+            (Ok(receipt), key) => {
+                advice = key.filter(|_| has_bad_signature && diagnoses).map(|key| {
+                    // The tape has the receipt that was read last.
+                    let read = self.scan(text, &mut scratch.tape).ok();
+                    let read = read.map(|()| (&scratch.tape, text));
+                    mistakes::advice(&key, &scratch.canonical[canonical], &receipt.signature, read)
+                });
                 JudgingState::Unsigned(Box::new(receipt))
             }
-            (Err(unreadable), ..) => JudgingState::Unreadable(unreadable),
         };
         Examined {
             raw,
@@ -313,6 +403,34 @@ impl Judge {
             state,
             advice,
         }
+    }
+}
+
+impl Reading<'_> {
+    /// Whether its own signature isn't its key's, and that of the request is.
+    fn has_bad_signature(&self, [outer, own]: [Option<bool>; 2]) -> bool {
+        outer != Some(false) && own == Some(false)
+    }
+
+    /// The request's signature and its own, where they are to be verified.
+    fn checks<'c>(&'c self, canonical: &'c [u8]) -> [Option<KeyedCheck<'c>>; 2] {
+        let Some(key) = &self.key else { return [None; 2] };
+        let outer = self.request_signature.as_deref().map(|signature| KeyedCheck {
+            key,
+            message: self.candidate.text.as_bytes(),
+            sha256: None,
+            signature,
+        });
+        let own = match &self.receipt {
+            Ok(receipt) if self.candidate.verifies => Some(KeyedCheck {
+                key,
+                message: &canonical[self.canonical.clone()],
+                sha256: self.hash.as_ref(),
+                signature: &receipt.signature,
+            }),
+            _ => None,
+        };
+        [outer, own]
     }
 }
 

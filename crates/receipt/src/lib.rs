@@ -76,7 +76,7 @@ pub use key::PublicKey;
 pub use key_cache::KeyCache;
 pub use key_error::KeyError;
 pub use limits::Limits;
-pub use outer::{NotSigned, Signer, UnverifiedBatch, UnverifiedReceipt};
+pub use outer::{NotSigned, SignedRequest, Signer, UnverifiedBatch, UnverifiedReceipt, VerifiedReceiptHead};
 pub use outer_signature::BadOuterSignature;
 pub use receipt::{Receipt, parse_receipt};
 pub use rules::SignatureBytes;

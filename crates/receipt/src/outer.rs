@@ -11,7 +11,8 @@ use crate::canonical::write_value;
 use crate::check::{self, BatchHead, ReceiptHead};
 use crate::fault::{FaultCode, FormatError};
 use crate::judge::{Arrival, BodyKind, Judge};
-use crate::outer_signature::{BadOuterSignature, check_request};
+use crate::key::{KeyedCheck, verify_all};
+use crate::outer_signature::BadOuterSignature;
 use crate::verdict::RejectReason;
 use crate::{Algorithm, PublicKey, SignatureBytes, parse_receipt, rules, scratch};
 
@@ -38,6 +39,20 @@ impl UnverifiedReceipt {
     pub fn algorithm(&self) -> Algorithm {
         self.head.algorithm
     }
+}
+
+/// Verdict on a receipt's outer signature.
+pub type VerifiedReceiptHead = Result<(ReceiptHead, Signer), NotSigned>;
+
+/// A request that brought a receipt, and whose signature isn't verified yet.
+#[derive(Clone, Copy, Debug)]
+pub struct SignedRequest<'a> {
+    /// The receipt in the body.
+    pub receipt: &'a UnverifiedReceipt,
+    /// The body.
+    pub body: &'a [u8],
+    /// `X-Service-Signature`.
+    pub header: &'a str,
 }
 
 /// A well-formed batch whose signature isn't verified yet.
@@ -96,23 +111,43 @@ impl Judge {
         })
     }
 
-    /// Verifies that `header` is the signature over the body by the receipt's key.
-    ///
-    /// # Errors
-    /// [`NotSigned`].
-    pub fn verify_receipt(
+    /// Verifies that each header is the signature over its body by its receipt's key. Together they
+    /// cost less than one by one. Where there is no request, what is in its place is returned.
+    pub fn verify_receipts<'a, E>(
         &self,
-        receipt: &UnverifiedReceipt,
-        body: &[u8],
-        header: &str,
-    ) -> Result<(ReceiptHead, Signer), NotSigned> {
-        let key = self.key(&receipt.key_pem, "/client/publicKey")?;
-        check_request(&key, body, header)?;
-        let signer = Signer {
-            key_fingerprint: *key.fingerprint(),
-            client_ids: vec![receipt.head.client_id],
-        };
-        Ok((receipt.head, signer))
+        requests: impl IntoIterator<Item = Result<SignedRequest<'a>, E>>,
+    ) -> Vec<Result<VerifiedReceiptHead, E>> {
+        let requests = requests.into_iter().map(|request| {
+            let request = request?;
+            let key = self.key(&request.receipt.key_pem, "/client/publicKey");
+            // Bytes that can't be a signature, where the header isn't one.
+            Ok((request, key, rules::signature(request.header).unwrap_or_default()))
+        });
+        let requests: Vec<Result<_, E>> = requests.collect();
+        let verdicts = verify_all(requests.iter().map(|request| match request {
+            Ok((request, Ok(key), signature)) => Ok(KeyedCheck {
+                key,
+                message: request.body,
+                sha256: None,
+                signature,
+            }),
+            _ => Err(()),
+        }));
+        let verified = requests.into_iter().zip(verdicts).map(|(request, verdict)| {
+            request.map(|(request, key, _)| {
+                let key = key?;
+                if verdict != Ok(true) {
+                    return Err(BadOuterSignature::new(RejectReason::BadRequestSignature, request.body, &key).into());
+                }
+                let head = request.receipt.head;
+                let signer = Signer {
+                    key_fingerprint: *key.fingerprint(),
+                    client_ids: vec![head.client_id],
+                };
+                Ok((head, signer))
+            })
+        });
+        verified.collect()
     }
 
     /// Checks that a body is one well-formed receipt, and that `header` is its key's signature over
@@ -127,7 +162,13 @@ impl Judge {
         header: &str,
     ) -> Result<(ReceiptHead, Signer), NotSigned> {
         let receipt = self.read_signed_receipt(body, received_at_ms, header)?;
-        self.verify_receipt(&receipt, body, header)
+        let request = Ok::<_, NotSigned>(SignedRequest {
+            receipt: &receipt,
+            body,
+            header,
+        });
+        // One request has one result.
+        self.verify_receipts([request]).remove(0).flatten()
     }
 
     /// Reads a body as one well-formed batch, as [`check_batch`](crate::check_batch) does, without

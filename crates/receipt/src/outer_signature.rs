@@ -1,11 +1,11 @@
-//! The check of an outer signature, and the report of a bad one.
+//! The report of a bad outer signature.
 
 use std::fmt;
 
+use crate::PublicKey;
 use crate::key::sha256;
 use crate::reason::describe;
 use crate::verdict::RejectReason;
-use crate::{PublicKey, rules};
 
 /// An outer signature that isn't the key's. Its text names the bytes that were verified and the
 /// key, so that the sender can compare them with its own.
@@ -41,15 +41,4 @@ impl fmt::Display for BadOuterSignature {
             "{what}; those are {bytes} bytes with SHA-256 {digest}, and the key's fingerprint is {key}"
         )
     }
-}
-
-/// Checks an `X-Service-Signature` over a body.
-///
-/// # Errors
-/// `bad_request_signature`.
-pub(crate) fn check_request(key: &PublicKey, body: &[u8], header: &str) -> Result<(), BadOuterSignature> {
-    if rules::signature(header).is_ok_and(|signature| key.verify(body, &signature)) {
-        return Ok(());
-    }
-    Err(BadOuterSignature::new(RejectReason::BadRequestSignature, body, key))
 }

@@ -13,7 +13,7 @@ pub struct Scratch {
     pub(crate) tape: Tape,
     /// A batch's own members.
     pub(crate) own: Tape,
-    /// The canonical bytes of the receipt being read.
+    /// The canonical bytes of the receipts that are judged together.
     pub(crate) canonical: Vec<u8>,
     /// The keys met last.
     pub(crate) key_kinds: KeyKinds,
