@@ -220,6 +220,7 @@ lint: deps ## Format and lints
 	cargo clippy --workspace --all-targets --locked -- --deny warnings
 	scripts/check-dependencies
 	scripts/check-words
+	scripts/check-lines
 
 # What cargo-deny checks; its advisories need the network.
 DENY ?= licenses bans sources

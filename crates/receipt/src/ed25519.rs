@@ -1,11 +1,12 @@
 //! Ed25519, strictly verified, and faster for keys that are used a lot.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use aws_lc_rs::digest::{Context, SHA512};
 use curve25519_dalek::constants::{ED25519_BASEPOINT_POINT, EIGHT_TORSION};
 use curve25519_dalek::scalar::Scalar;
 use ed25519_dalek::{Signature, Verifier as _, VerifyingKey};
+use ed25519_lanes::{Item, Lanes};
 
 use crate::KeyError;
 use crate::fixed_base::FixedBase;
@@ -15,6 +16,18 @@ use crate::tables::{TableStore, Uses};
 const USES_BEFORE_TABLE: u32 = 64;
 /// At most this many keys have tables, of 215 KB each: 14 MB.
 const TABLES_MAX: usize = 64;
+
+/// At most this many keys have tables for the lanes, of 176 KB each: 11 MB.
+const LANE_TABLES_MAX: usize = 64;
+/// Fewer signatures than this are verified one by one: eight lanes take as long for one as for
+/// eight.
+const LANES_MIN: usize = 3;
+
+/// The lanes, if this CPU has them.
+static LANES: LazyLock<Option<Lanes>> = LazyLock::new(Lanes::detect);
+/// The lanes' tables of the keys that are used most.
+static LANE_TABLES: LazyLock<TableStore<ed25519_lanes::KeyTable>> =
+    LazyLock::new(|| TableStore::new(LANE_TABLES_MAX, USES_BEFORE_TABLE));
 
 type KeyTable = FixedBase<6>;
 type BaseTable = FixedBase<8>;
@@ -31,6 +44,52 @@ static SMALL_ORDER: LazyLock<[[u8; 32]; 8]> = LazyLock::new(|| EIGHT_TORSION.map
 pub(crate) struct Ed25519Key {
     key: VerifyingKey,
     uses: Uses,
+    /// The key for the lanes, if this CPU has them.
+    in_lanes: Option<ed25519_lanes::Key>,
+    uses_in_lanes: Uses,
+}
+
+/// A signature to verify.
+#[derive(Clone, Copy)]
+pub(crate) struct Ed25519Check<'a> {
+    pub(crate) key: &'a Ed25519Key,
+    pub(crate) message: &'a [u8],
+    pub(crate) signature: &'a [u8],
+}
+
+impl Ed25519Check<'_> {
+    fn verify(&self) -> bool {
+        self.key.verify(self.message, self.signature)
+    }
+}
+
+/// The verdicts of [`Ed25519Key::verify`], in the lanes of the CPU if it has them.
+pub(crate) fn verify_all(checks: &[Ed25519Check<'_>]) -> Vec<bool> {
+    let Some(lanes) = *LANES else {
+        return checks.iter().map(Ed25519Check::verify).collect();
+    };
+    let rest = checks.len() % 8;
+    let in_lanes = if rest < LANES_MIN {
+        checks.len() - rest
+    } else {
+        checks.len()
+    };
+    let (in_lanes, rest) = checks.split_at(in_lanes);
+    let tables: Vec<_> = in_lanes.iter().map(|check| check.key.lane_table(lanes)).collect();
+    let items = in_lanes.iter().zip(&tables).map(|(check, table)| {
+        Some(Item {
+            key: check.key.in_lanes.as_ref()?,
+            table: table.as_deref(),
+            message: check.message,
+            signature: check.signature.try_into().ok()?,
+        })
+    });
+    let items: Vec<Option<Item<'_>>> = items.collect();
+    let mut verdicts = lanes
+        .verify(&items.iter().flatten().copied().collect::<Vec<_>>())
+        .into_iter();
+    let in_lanes = items.iter().map(|item| item.is_some() && verdicts.next() == Some(true));
+    in_lanes.chain(rest.iter().map(Ed25519Check::verify)).collect()
 }
 
 impl Ed25519Key {
@@ -50,6 +109,8 @@ impl Ed25519Key {
         Ok(Self {
             key,
             uses: Uses::default(),
+            in_lanes: LANES.and_then(|lanes| ed25519_lanes::Key::new(lanes, bytes)),
+            uses_in_lanes: Uses::default(),
         })
     }
 
@@ -74,6 +135,14 @@ impl Ed25519Key {
             Some(table) => self.verify_with(&table, message, &signature),
             None => self.key.verify(message, &signature).is_ok(),
         }
+    }
+
+    /// The key's table for the lanes, if it has or has just earned one.
+    fn lane_table(&self, lanes: Lanes) -> Option<Arc<ed25519_lanes::KeyTable>> {
+        let key = self.in_lanes.as_ref()?;
+        LANE_TABLES.get(self.key.as_bytes(), &self.uses_in_lanes, || {
+            ed25519_lanes::KeyTable::new(lanes, key)
+        })
     }
 
     /// `S B - k A` by tables, in the same group and with the same scalars as `VerifyingKey::verify`

@@ -3,6 +3,10 @@
 //! A record that isn't acknowledged within `delivery_wait_ms_max` is given up and answered
 //! `Unavailable`. It may be in the log all the same, if a broker took it and the answer was lost;
 //! the client's retry then makes a duplicate, which is counted as one.
+//!
+//! Once no broker has answered for as long as a record may wait, records are refused at once: waiting
+//! would only tell the client later. Partitions without a leader don't count, because the others
+//! take records.
 
 use std::{
     sync::{
@@ -10,7 +14,7 @@ use std::{
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
@@ -51,6 +55,8 @@ struct ProducerState {
     meters: WriterMeters,
     /// Why the log takes nothing at the moment.
     refusal: Mutex<Option<String>>,
+    /// Whether no broker has answered for as long as a record may wait.
+    away: AtomicBool,
     closed: AtomicBool,
 }
 
@@ -157,6 +163,7 @@ impl Writer {
             record_bytes_max: topic.record_bytes_max,
             meters: WriterMeters::new(topic.topic),
             refusal: Mutex::default(),
+            away: AtomicBool::new(false),
             closed: AtomicBool::new(false),
         });
         shared.accept();
@@ -175,9 +182,15 @@ impl Writer {
         let (stop, stopped) = bounded(0);
         let watched = Arc::downgrade(&writer);
         let watching = move || {
+            let mut answered = Instant::now();
             while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(PROBE_PAUSE) {
                 let Some(writer) = watched.upgrade() else { return };
-                writer.probe();
+                let asked = Instant::now();
+                if writer.probe() {
+                    answered = asked;
+                }
+                let away = answered.elapsed() > writer.delivery_wait_max + PROBE_PAUSE;
+                writer.shared.away.store(away, Ordering::Relaxed);
             }
         };
         let thread = thread::Builder::new()
@@ -197,6 +210,11 @@ impl Writer {
         if self.shared.closed.load(Ordering::Relaxed) {
             return Err(AppendError::Closed);
         }
+        if self.shared.away.load(Ordering::Relaxed)
+            && let Err(reason) = self.writable()
+        {
+            return Err(AppendError::Unavailable(reason));
+        }
         let delivery = Delivery::new(bytes);
         let message = BaseRecord::<(), [u8], _>::with_opaque_to(&self.topic, Arc::clone(&delivery))
             .payload(&record.body)
@@ -212,8 +230,8 @@ impl Writer {
     }
 
     /// Asks a broker whether every partition has a leader and enough copies, and replaces a
-    /// producer that gave up.
-    fn probe(&self) {
+    /// producer that gave up. Returns whether a broker answered.
+    fn probe(&self) -> bool {
         let client = self.client.read().clone();
         if let Some((code, reason)) = client.client().fatal_error() {
             self.shared.refuse(format!("{code}: {reason}"));
@@ -222,18 +240,23 @@ impl Writer {
                 Ok(fresh) => *self.client.write() = fresh,
                 Err(error) => tracing::error!(%error, "no new producer can be made"),
             }
-            return;
+            return true;
         }
-        match client.client().fetch_metadata(Some(&self.topic), PROBE_WAIT_MAX) {
-            Err(error) => self.shared.refuse(client.context().events.explain(&error)),
-            Ok(metadata) => match self.unwritable(metadata.topics()) {
-                Some(reason) => self.shared.refuse(reason),
-                None => {
-                    client.context().events.forget_error();
-                    self.shared.accept();
-                }
-            },
+        let metadata = match client.client().fetch_metadata(Some(&self.topic), PROBE_WAIT_MAX) {
+            Ok(metadata) => metadata,
+            Err(error) => {
+                self.shared.refuse(client.context().events.explain(&error));
+                return false;
+            }
+        };
+        match self.unwritable(metadata.topics()) {
+            Some(reason) => self.shared.refuse(reason),
+            None => {
+                client.context().events.forget_error();
+                self.shared.accept();
+            }
         }
+        true
     }
 
     fn unwritable(&self, topics: &[rdkafka::metadata::MetadataTopic]) -> Option<String> {

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use futures_util::future::join_all;
+use futures_util::{FutureExt as _, future::join_all};
 use receipt_log::{
     AppendError, CommitError, ConsumeError, InspectError, KafkaConfig, KafkaLog, LogConsumer, LogInspector, LogWriter,
     Position,
@@ -96,9 +96,11 @@ async fn a_killed_broker_loses_nothing_that_was_acknowledged() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_frozen_broker_is_told_in_time_and_nothing_piles_up() {
     let kafka = Kafka::start().unwrap();
-    // So few that none is given up before the last one was refused, on a slow machine too.
+    // So few that none is given up before the last one was refused, on a slow machine too, and so
+    // long that the records below are handed over before the broker counts as away.
     let config = KafkaConfig {
         queue_records_max: 50,
+        delivery_wait_ms_max: 4_000,
         ..impatient(&kafka)
     };
     let log = KafkaLog::open(config.clone()).unwrap();
@@ -125,6 +127,13 @@ async fn a_frozen_broker_is_told_in_time_and_nothing_piles_up() {
     assert_eq!(busy + given_up, 250);
     assert!((1..=config.queue_records_max).contains(&given_up), "{given_up}");
     assert!(log.writable().is_err());
+    // At last a record isn't handed over any more: its answer doesn't wait.
+    while !matches!(
+        log.append(record(1)).now_or_never(),
+        Some(Err(AppendError::Unavailable(_)))
+    ) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     assert!(matches!(
         log.partitions("readers").await,
         Err(InspectError::Unavailable(_))
