@@ -71,7 +71,7 @@ impl P256Key {
     }
 
     /// The verdict of aws-lc-rs on a signature in DER or as 64 raw bytes.
-    pub(crate) fn verify(&self, sha256: &Digest, signature: &[u8]) -> bool {
+    pub(crate) fn verify(&self, sha256: Digest, signature: &[u8]) -> bool {
         let key = self;
         verify_all(&[P256Check { key, sha256, signature }]) == [true]
     }
@@ -81,7 +81,7 @@ impl P256Key {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct P256Check<'a> {
     pub(crate) key: &'a P256Key,
-    pub(crate) sha256: &'a Digest,
+    pub(crate) sha256: Digest,
     pub(crate) signature: &'a [u8],
 }
 
@@ -101,7 +101,7 @@ pub(crate) fn verify_all(checks: &[P256Check<'_>]) -> Vec<bool> {
 }
 
 impl P256Check<'_> {
-    /// What tables decide by.
+    /// The check with its key's table, if that can decide.
     fn prepare(&self) -> Option<PreparedCheck> {
         let key = self.key;
         let table = KEY_TABLES.get(&key.sec1, &key.uses, || KeyMultiples::new(&key.point))?;

