@@ -141,7 +141,11 @@ impl PreparedCheck {
             let product = Scalar::new(&factor) * inverse_of_s;
             product.retrieve().to_le_byte_array().into()
         });
-        BASE_TABLE.addends(&u1).chain(self.table.addends(&u2)).collect()
+        // Collected first, so that the CPU waits for its memory once, not at every addition.
+        let mut addends = Vec::with_capacity(BaseMultiples::WINDOWS + KeyMultiples::WINDOWS);
+        BASE_TABLE.append_addends(&u1, &mut addends);
+        self.table.append_addends(&u2, &mut addends);
+        addends
     }
 
     /// Whether the sum's x-coordinate is r modulo the order: r itself, or r plus the order.
@@ -158,7 +162,6 @@ fn are_valid(checks: &[&PreparedCheck]) -> Vec<Option<bool>> {
     let mut inverses: Vec<_> = checks.iter().map(|check| Scalar::new(&check.s)).collect();
     let invert = |number: &Scalar| number.invert_vartime().unwrap_or(Scalar::ZERO);
     invert_all(&mut inverses, Scalar::ONE, |a, b| a * b, invert);
-    // Collected first, so that the CPU waits for its memory once, not at every addition.
     let addends = checks
         .iter()
         .zip(&inverses)

@@ -34,7 +34,7 @@ pub(super) struct Multiples<const W: usize> {
 
 impl<const W: usize> Multiples<W> {
     /// A scalar is below 2^256, and the last digit may carry.
-    const WINDOWS: usize = 257_usize.div_ceil(W);
+    pub(super) const WINDOWS: usize = 257_usize.div_ceil(W);
     const HALF: usize = 1 << (W - 1);
 
     /// The table of a point other than infinity.
@@ -56,14 +56,15 @@ impl<const W: usize> Multiples<W> {
         }
     }
 
-    /// The points whose sum is the product of the point and a little-endian scalar.
-    pub(super) fn addends(&self, scalar: &[u8; 32]) -> impl Iterator<Item = CurvePoint> {
+    /// Appends the points whose sum is the product of the point and a little-endian scalar.
+    pub(super) fn append_addends(&self, scalar: &[u8; 32], addends: &mut Vec<CurvePoint>) {
         let windows = self.points.chunks_exact(Self::HALF);
-        let digits = windows.zip(signed_digits::<W>(scalar));
-        digits.filter(|(_, digit)| *digit != 0).map(|(multiples, digit)| {
-            let CurvePoint { x, y } = multiples[digit.unsigned_abs() - 1];
-            let y = if digit > 0 { y } else { y.negate() };
-            CurvePoint { x, y }
-        })
+        for (multiples, digit) in windows.zip(signed_digits::<W>(scalar)) {
+            if digit != 0 {
+                let CurvePoint { x, y } = multiples[digit.unsigned_abs() - 1];
+                let y = if digit > 0 { y } else { y.negate() };
+                addends.push(CurvePoint { x, y });
+            }
+        }
     }
 }

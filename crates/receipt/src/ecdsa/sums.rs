@@ -30,7 +30,7 @@ fn add_pairs(lists: &mut [Vec<CurvePoint>]) {
     invert_all(
         &mut inverses,
         FieldElement::ONE,
-        FieldElement::multiply,
+        |a, b| a.multiply(b),
         FieldElement::invert,
     );
     let mut inverses = inverses.iter();

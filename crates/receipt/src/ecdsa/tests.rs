@@ -88,7 +88,8 @@ proptest! {
 fn agrees<const W: usize>(point: &AffinePoint, scalars: &[Scalar]) {
     let table = Multiples::<W>::new(point);
     for scalar in scalars {
-        let addends: Vec<CurvePoint> = table.addends(&little_endian(scalar)).collect();
+        let mut addends = Vec::new();
+        table.append_addends(&little_endian(scalar), &mut addends);
         let product = (ProjectivePoint::from(point) * scalar).to_affine();
         let product = (product != AffinePoint::IDENTITY).then(|| CurvePoint::from(&product));
         // Alone, and beside others so many that they are added in pairs.
