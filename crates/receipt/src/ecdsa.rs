@@ -33,7 +33,7 @@ const_monty_params!(
 /// A number modulo the order.
 type Scalar = ConstMontyForm<Order, { U256::LIMBS }>;
 
-/// Making a table costs as much as about 20 verifications without one.
+/// Making a table costs as much as up to 30 verifications without one.
 const USES_BEFORE_TABLE: u32 = 256;
 /// At most this many keys have tables, of 152 KB each: 10 MB.
 const TABLES_MAX: usize = 64;
