@@ -33,15 +33,15 @@ const_monty_params!(
 /// A number modulo the order.
 type Scalar = ConstMontyForm<Order, { U256::LIMBS }>;
 
-/// Making a table costs as much as about 20 verifications without one.
+/// Making a table costs as much as up to 30 verifications without one.
 const USES_BEFORE_TABLE: u32 = 256;
 /// At most this many keys have tables, of 152 KB each: 10 MB.
 const TABLES_MAX: usize = 64;
 
-type KeyMultiples = Multiples<7>;
+type P256Multiples = Multiples<7>;
 type BaseMultiples = Multiples<8>;
 
-static KEY_TABLES: LazyLock<TableStore<KeyMultiples>> =
+static KEY_TABLES: LazyLock<TableStore<P256Multiples>> =
     LazyLock::new(|| TableStore::new(TABLES_MAX, USES_BEFORE_TABLE));
 /// The table of the base point: 270 KB.
 static BASE_TABLE: LazyLock<BaseMultiples> = LazyLock::new(|| BaseMultiples::new(&AffinePoint::GENERATOR));
@@ -104,7 +104,7 @@ impl P256Check<'_> {
     /// The check with its key's table, if that can decide.
     fn prepare(&self) -> Option<PreparedCheck> {
         let key = self.key;
-        let table = KEY_TABLES.get(&key.sec1, &key.uses, || KeyMultiples::new(&key.point))?;
+        let table = KEY_TABLES.get(&key.sec1, &key.uses, || P256Multiples::new(&key.point))?;
         let raw = Signature::from_slice(self.signature);
         let signature = match (raw, Signature::from_der(self.signature)) {
             (Ok(signature), Err(_)) | (Err(_), Ok(signature)) => signature,
@@ -122,14 +122,14 @@ impl P256Check<'_> {
 
 /// A signature and the table of its key: r and s, which aren't zero, and the hash e.
 struct PreparedCheck {
-    table: Arc<KeyMultiples>,
+    table: Arc<P256Multiples>,
     e: U256,
     r: U256,
     s: U256,
 }
 
 impl PreparedCheck {
-    fn new(table: Arc<KeyMultiples>, sha256: &[u8], signature: &Signature) -> Self {
+    fn new(table: Arc<P256Multiples>, sha256: &[u8], signature: &Signature) -> Self {
         let (r, s) = signature.split_bytes();
         let [e, r, s] = [sha256, &r, &s].map(U256::from_be_slice);
         Self { table, e, r, s }
@@ -142,7 +142,7 @@ impl PreparedCheck {
             product.retrieve().to_le_byte_array().into()
         });
         // Collected first, so that the CPU waits for its memory once, not at every addition.
-        let mut addends = Vec::with_capacity(BaseMultiples::WINDOWS + KeyMultiples::WINDOWS);
+        let mut addends = Vec::with_capacity(BaseMultiples::WINDOWS + P256Multiples::WINDOWS);
         BASE_TABLE.append_addends(&u1, &mut addends);
         self.table.append_addends(&u2, &mut addends);
         addends

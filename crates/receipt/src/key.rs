@@ -141,8 +141,8 @@ impl<'a> KeyedCheck<'a> {
     }
 }
 
-/// Verifies signatures, each by itself: a verdict doesn't depend on the others. Those of Ed25519 and
-/// P-256 cost less together than one by one. Where there is no check, what is in its place is
+/// Verifies signatures, each by itself: a verdict doesn't depend on the others. Those of Ed25519
+/// and P-256 cost less together than one by one. Where there is no check, what is in its place is
 /// returned.
 ///
 /// Batch equations would be faster and are forbidden: with them, who crafts signatures decides the

@@ -145,10 +145,10 @@ impl Crafted {
     /// Compares the verdict by table with that of aws-lc-rs, in both encodings, and returns it:
     /// `None` where the table has none.
     fn verdict(&self) -> Option<bool> {
-        self.verdict_by(&Arc::new(KeyMultiples::new(&self.key.to_affine())))
+        self.verdict_by(&Arc::new(P256Multiples::new(&self.key.to_affine())))
     }
 
-    fn verdict_by(&self, table: &Arc<KeyMultiples>) -> Option<bool> {
+    fn verdict_by(&self, table: &Arc<P256Multiples>) -> Option<bool> {
         let sec1 = self.key.to_affine().to_sec1_point(false);
         let key = P256Key::new(sec1.as_bytes()).unwrap();
         let hash = Digest::import_less_safe(&self.hash, &SHA256).unwrap();
@@ -309,7 +309,7 @@ fn numbers_at_the_bounds_get_the_verdict_of_aws_lc_rs() {
     ];
     let numbers = numbers.map(|number| number.to_be_byte_array().into());
     let key = ProjectivePoint::GENERATOR * scalar([11; 32]);
-    let table = Arc::new(KeyMultiples::new(&key.to_affine()));
+    let table = Arc::new(P256Multiples::new(&key.to_affine()));
     for hash in numbers {
         for r in numbers {
             for s in numbers {
@@ -354,7 +354,7 @@ fn much_used(sec1: &[u8]) -> P256Key {
     };
     assert!(
         KEY_TABLES
-            .get(&key.sec1, &key.uses, || KeyMultiples::new(&key.point))
+            .get(&key.sec1, &key.uses, || P256Multiples::new(&key.point))
             .is_some()
     );
     key
