@@ -53,13 +53,13 @@ pub(super) const SQRT_MINUS_ONE: [u64; 5] = [
 #[derive(Clone, Copy)]
 pub(super) struct Field(pub(super) [__m512i; 5]);
 
-/// Eight elements with limbs below 2^63. Those of a product are at most 267 times 2^52, below 2^61:
-/// a sum may have two products and a difference, or three products and a difference of elements.
+/// Sums of products and elements, not carried. A limb of a product is at most 267 times 2^52, and a
+/// difference adds 2^61: the largest sum, of three products and a difference, is below 2^63.
 #[derive(Clone, Copy)]
 pub(super) struct Wide([__m512i; 5]);
 
 impl Field {
-    /// One element in all lanes.
+    /// An element, in all lanes.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512ifma")]
     pub(super) fn splat(limbs: &[u64; 5]) -> Self {

@@ -21,7 +21,7 @@ pub(super) struct Extended {
     t: Field,
 }
 
-/// What a doubling or an addition ends with: the point (e / g, h / f).
+/// The factors that a doubling or an addition ends with: the point (e / g, h / f).
 pub(super) struct Completed {
     e: Field,
     f: Field,
@@ -180,9 +180,18 @@ impl AffineNiels {
 
 impl Niels {
     /// The neutral element.
+    #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512ifma")]
     pub(super) fn identity() -> Self {
-        Extended::identity().niels()
+        let one = Field::splat(&ONE);
+        Self {
+            affine: AffineNiels {
+                y_plus_x: one,
+                y_minus_x: one,
+                product: Field::splat(&ZERO),
+            },
+            double_z: Field::splat(&[2, 0, 0, 0, 0]),
+        }
     }
 
     /// Another point in the lanes of a mask.
