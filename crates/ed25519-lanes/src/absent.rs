@@ -1,4 +1,4 @@
-//! The same names for CPUs that can't have the lanes: no value of these types exists.
+//! Names for CPUs that can't have the lanes: no value of these types exists.
 
 use crate::Item;
 

@@ -25,11 +25,18 @@ pub use lanes::{Key, KeyTable, Lanes};
 #[derive(Clone, Copy, Debug)]
 pub struct Item<'a> {
     /// The signer's key.
-    pub key: &'a Key,
-    /// The key's table, if it has one. A table of another key makes the verdict meaningless.
-    pub table: Option<&'a KeyTable>,
+    pub signer: Signer<'a>,
     /// The signed message.
     pub message: &'a [u8],
     /// R, then S.
     pub signature: &'a [u8; 64],
+}
+
+/// A key, with or without a table.
+#[derive(Clone, Copy, Debug)]
+pub enum Signer<'a> {
+    /// The key alone.
+    Key(&'a Key),
+    /// A key with its table.
+    Table(&'a KeyTable),
 }

@@ -5,7 +5,7 @@ use curve25519_dalek::constants::{ED25519_BASEPOINT_POINT as BASE, EIGHT_TORSION
 use curve25519_dalek::edwards::{CompressedEdwardsY, EdwardsPoint};
 use curve25519_dalek::scalar::Scalar;
 use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
-use ed25519_lanes::{Item, Key, KeyTable, Lanes};
+use ed25519_lanes::{Item, Key, KeyTable, Lanes, Signer};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use sha2::{Digest as _, Sha512};
@@ -19,7 +19,7 @@ struct Case {
     signature: [u8; 64],
 }
 
-/// What the product accepts as a key: a canonical encoding of a point that hasn't small order.
+/// The product's rule for keys: a canonical encoding of a point that hasn't small order.
 fn accepted_key(encoding: &[u8; 32]) -> Option<VerifyingKey> {
     let key = VerifyingKey::from_bytes(encoding).ok()?;
     let canonical = key.to_edwards().compress().as_bytes() == encoding;
@@ -56,8 +56,7 @@ fn compare(lanes: Lanes, cases: &[Case]) {
         .iter()
         .zip(&accepted)
         .map(|(key, case)| Item {
-            key,
-            table: None,
+            signer: Signer::Key(key),
             message: &case.message,
             signature: &case.signature,
         })
@@ -82,12 +81,12 @@ fn compare(lanes: Lanes, cases: &[Case]) {
             accepted[index].kind,
             if kind.0 == accepted[index].kind { kind.1 + 1 } else { 0 },
         );
-        if kind.1 < 1_000 {
+        if kind.1 < 300 {
             assert_verdicts(&[*item], index, "alone");
         }
     }
     // A table takes as long as ten comparisons.
-    for (chunk, keys) in keys[..keys.len().min(8_000)].chunks(100).enumerate() {
+    for (chunk, keys) in keys[..keys.len().min(4_000)].chunks(100).enumerate() {
         // Cases of one key follow each other.
         let mut tables: Vec<KeyTable> = Vec::new();
         let mut table_indices = Vec::new();
@@ -100,12 +99,12 @@ fn compare(lanes: Lanes, cases: &[Case]) {
         }
         let mut with_tables = items[100 * chunk..][..keys.len()].to_vec();
         for (item, index) in with_tables.iter_mut().zip(table_indices) {
-            item.table = Some(&tables[index]);
+            item.signer = Signer::Table(&tables[index]);
         }
         assert_verdicts(&with_tables, 100 * chunk, "with tables");
         // A third without: its groups, and one mixed group.
-        for item in with_tables.iter_mut().step_by(3) {
-            item.table = None;
+        for (item, without) in with_tables.iter_mut().zip(&items[100 * chunk..]).step_by(3) {
+            *item = *without;
         }
         assert_verdicts(&with_tables, 100 * chunk, "some with tables");
     }

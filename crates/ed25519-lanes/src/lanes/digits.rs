@@ -24,7 +24,7 @@ impl<const N: usize> Digits<N> {
         }
     }
 
-    /// One digit of all scalars, and the lanes where it is negative.
+    /// A digit of all scalars, and the lanes where it is negative.
     #[inline]
     pub(super) fn get(&self, index: usize) -> (&[i64; 8], u8) {
         let digits = &self.0[index];

@@ -1,13 +1,15 @@
 //! Eight elements of the field of 2^255 - 19 elements, one per lane.
 //!
-//! An element is five limbs of 51 bits. A limb is *tight* if it is at most 2^51 + 2^14. Functions
-//! return tight limbs, and take tight limbs where nothing else is said. The multiplier reads 52
-//! bits of a limb: a sum of two tight limbs can have 53, so it is carried before it is multiplied.
+//! An element is five limbs of 51 bits. A limb is *tight* if it is at most 2^51 + 2^17. The limbs
+//! of a [`Field`] are tight where nothing else is said. The multiplier reads 52 bits of a limb: a
+//! sum of two tight limbs can have 53, so it is carried before it is multiplied. Products are
+//! carried only after they were added to each other: [`Wide`].
 
 use core::arch::x86_64::{
     __m512i, __mmask8, _mm512_add_epi64, _mm512_and_si512, _mm512_cmpeq_epi64_mask, _mm512_madd52hi_epu64,
-    _mm512_madd52lo_epu64, _mm512_mask_blend_epi64, _mm512_mask_sub_epi64, _mm512_or_si512, _mm512_set1_epi64,
-    _mm512_setzero_si512, _mm512_slli_epi64, _mm512_srli_epi64, _mm512_sub_epi64, _mm512_test_epi64_mask,
+    _mm512_madd52lo_epu64, _mm512_mask_blend_epi64, _mm512_mask_sub_epi64, _mm512_or_si512, _mm512_rol_epi64,
+    _mm512_set1_epi64, _mm512_setzero_si512, _mm512_slli_epi64, _mm512_srli_epi64, _mm512_sub_epi64,
+    _mm512_test_epi64_mask,
 };
 
 const LIMB_MASK: i64 = (1 << 51) - 1;
@@ -51,8 +53,13 @@ pub(super) const SQRT_MINUS_ONE: [u64; 5] = [
 #[derive(Clone, Copy)]
 pub(super) struct Field(pub(super) [__m512i; 5]);
 
+/// Sums of products and elements, not carried. A limb of a product is at most 267 times 2^52, and a
+/// difference adds 2^61: the largest sum, of three products and a difference, is below 2^63.
+#[derive(Clone, Copy)]
+pub(super) struct Wide([__m512i; 5]);
+
 impl Field {
-    /// One element in all lanes.
+    /// An element, in all lanes.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512ifma")]
     pub(super) fn splat(limbs: &[u64; 5]) -> Self {
@@ -68,42 +75,19 @@ impl Field {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512ifma")]
     pub(super) fn add(&self, other: &Self) -> Self {
-        carry(self.add_loosely(other))
+        self.wide().add(&other.wide()).carry()
     }
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512ifma")]
     pub(super) fn sub(&self, other: &Self) -> Self {
-        carry(self.sub_loosely(other))
-    }
-
-    /// `2 self - other`.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512ifma")]
-    pub(super) fn double_sub(&self, other: &Self) -> Self {
-        carry(Self(self.add_loosely(self)).sub_loosely(other))
+        self.wide().sub(&other.wide()).carry()
     }
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512ifma")]
-    fn add_loosely(&self, other: &Self) -> [__m512i; 5] {
-        let mut sum = self.0;
-        for (limb, other) in sum.iter_mut().zip(&other.0) {
-            *limb = _mm512_add_epi64(*limb, *other);
-        }
-        sum
-    }
-
-    /// `self + 2 p - other`: a limb of 2 p is above any tight limb.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512ifma")]
-    fn sub_loosely(&self, other: &Self) -> [__m512i; 5] {
-        let mut difference = self.0;
-        for ((limb, other), two_p) in difference.iter_mut().zip(&other.0).zip(TWO_P) {
-            let raised = _mm512_add_epi64(*limb, _mm512_set1_epi64(two_p));
-            *limb = _mm512_sub_epi64(raised, *other);
-        }
-        difference
+    pub(super) fn wide(&self) -> Wide {
+        Wide(self.0)
     }
 
     /// The element with its sign changed in the lanes of a mask. Its limbs aren't tight there, but
@@ -130,73 +114,68 @@ impl Field {
     }
 
     /// The product. Limbs of both factors may have 52 bits.
-    ///
-    /// The product of two limbs has 104 bits: the lower 52 belong to the column at the sum of the
-    /// limbs' indices. The upper 52 belong to the next column, twice, since a column has 51 bits.
-    /// Columns from 5 on are worth 19 times the columns five below. A column holds at most 15
-    /// times 2^52, and with its upper column 20 times as much: 2^61.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512ifma")]
     pub(super) fn mul(&self, other: &Self) -> Self {
-        let (a, b) = (&self.0, &other.0);
-        let zero = _mm512_setzero_si512();
-        let (mut low, mut high) = ([zero; 5], [zero; 5]);
-        for i in 0..5 {
-            for j in 4 - i..5 {
-                high[i + j - 4] = _mm512_madd52hi_epu64(high[i + j - 4], a[i], b[j]);
-            }
-            for j in 0..4 - i {
-                low[i + j + 1] = _mm512_madd52hi_epu64(low[i + j + 1], a[i], b[j]);
-            }
-        }
-        for column in low.iter_mut().chain(&mut high) {
-            *column = _mm512_add_epi64(*column, *column);
-        }
-        for i in 0..5 {
-            for j in 5 - i..5 {
-                high[i + j - 5] = _mm512_madd52lo_epu64(high[i + j - 5], a[i], b[j]);
-            }
-        }
-        add_19_times(&mut low, &high);
-        for i in 0..5 {
-            for j in 0..5 - i {
-                low[i + j] = _mm512_madd52lo_epu64(low[i + j], a[i], b[j]);
-            }
-        }
-        carry(low)
+        self.product(other).carry()
     }
 
-    /// The square: as the product, with the products of different limbs computed once.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512ifma")]
     pub(super) fn square(&self) -> Self {
-        let a = &self.0;
-        // Nine columns of lower halves, and one more since upper halves belong to the next one.
+        self.product_with_itself().carry()
+    }
+
+    /// The product, not carried. Limbs of both factors may have 52 bits.
+    ///
+    /// The product of two limbs has 104 bits: the lower 52 belong to the column at the sum of the
+    /// limbs' indices. The upper 52 belong to the next column, twice, since a column has 51 bits.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512ifma")]
+    pub(super) fn product(&self, other: &Self) -> Wide {
+        let (a, b) = (&self.0, &other.0);
         let mut columns = [_mm512_setzero_si512(); 10];
-        for i in 0..5 {
-            for j in i + 1..5 {
-                columns[i + j + 1] = _mm512_madd52hi_epu64(columns[i + j + 1], a[i], a[j]);
-            }
-        }
-        for column in &mut columns {
-            *column = _mm512_add_epi64(*column, *column);
-        }
-        for i in 0..5 {
-            columns[2 * i + 1] = _mm512_madd52hi_epu64(columns[2 * i + 1], a[i], a[i]);
-            for j in i + 1..5 {
-                columns[i + j] = _mm512_madd52lo_epu64(columns[i + j], a[i], a[j]);
-            }
-        }
-        for column in &mut columns {
-            *column = _mm512_add_epi64(*column, *column);
-        }
-        for i in 0..5 {
-            columns[2 * i] = _mm512_madd52lo_epu64(columns[2 * i], a[i], a[i]);
-        }
-        let [c0, c1, c2, c3, c4, c5, c6, c7, c8, c9] = columns;
-        let mut low = [c0, c1, c2, c3, c4];
-        add_19_times(&mut low, &[c5, c6, c7, c8, c9]);
-        carry(low)
+        add_upper_halves(&mut columns, 1, a[0], b);
+        add_upper_halves(&mut columns, 2, a[1], b);
+        add_upper_halves(&mut columns, 3, a[2], b);
+        add_upper_halves(&mut columns, 4, a[3], b);
+        add_upper_halves(&mut columns, 5, a[4], b);
+        double(&mut columns);
+        add_lower_halves(&mut columns, 0, a[0], b);
+        add_lower_halves(&mut columns, 1, a[1], b);
+        add_lower_halves(&mut columns, 2, a[2], b);
+        add_lower_halves(&mut columns, 3, a[3], b);
+        add_lower_halves(&mut columns, 4, a[4], b);
+        fold(&columns)
+    }
+
+    /// The square, not carried: as the product, with the products of different limbs made once.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512ifma")]
+    pub(super) fn product_with_itself(&self) -> Wide {
+        let a = &self.0;
+        let mut columns = [_mm512_setzero_si512(); 10];
+        add_upper_halves(&mut columns, 2, a[0], &a[1..]);
+        add_upper_halves(&mut columns, 4, a[1], &a[2..]);
+        add_upper_halves(&mut columns, 6, a[2], &a[3..]);
+        add_upper_halves(&mut columns, 8, a[3], &a[4..]);
+        double(&mut columns);
+        add_upper_halves(&mut columns, 1, a[0], &a[..1]);
+        add_upper_halves(&mut columns, 3, a[1], &a[1..2]);
+        add_upper_halves(&mut columns, 5, a[2], &a[2..3]);
+        add_upper_halves(&mut columns, 7, a[3], &a[3..4]);
+        add_upper_halves(&mut columns, 9, a[4], &a[4..]);
+        add_lower_halves(&mut columns, 1, a[0], &a[1..]);
+        add_lower_halves(&mut columns, 3, a[1], &a[2..]);
+        add_lower_halves(&mut columns, 5, a[2], &a[3..]);
+        add_lower_halves(&mut columns, 7, a[3], &a[4..]);
+        double(&mut columns);
+        add_lower_halves(&mut columns, 0, a[0], &a[..1]);
+        add_lower_halves(&mut columns, 2, a[1], &a[1..2]);
+        add_lower_halves(&mut columns, 4, a[2], &a[2..3]);
+        add_lower_halves(&mut columns, 6, a[3], &a[3..4]);
+        add_lower_halves(&mut columns, 8, a[4], &a[4..]);
+        fold(&columns)
     }
 
     #[inline]
@@ -286,6 +265,49 @@ impl Field {
     }
 }
 
+impl Wide {
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512ifma")]
+    pub(super) fn add(&self, other: &Self) -> Self {
+        let mut sum = self.0;
+        for (limb, other) in sum.iter_mut().zip(&other.0) {
+            *limb = _mm512_add_epi64(*limb, *other);
+        }
+        Self(sum)
+    }
+
+    /// The difference. The subtrahend is a product or an element.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512ifma")]
+    pub(super) fn sub(&self, other: &Self) -> Self {
+        let mut difference = self.0;
+        for ((limb, other), two_p) in difference.iter_mut().zip(&other.0).zip(TWO_P) {
+            let raised = _mm512_add_epi64(*limb, _mm512_set1_epi64(two_p << 9));
+            *limb = _mm512_sub_epi64(raised, *other);
+        }
+        Self(difference)
+    }
+
+    /// Makes limbs tight: a carry has 12 bits, 19 times a carry 17.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512ifma")]
+    pub(super) fn carry(&self) -> Field {
+        let mask = _mm512_set1_epi64(LIMB_MASK);
+        let [l0, l1, l2, l3, l4] = self.0;
+        Field([
+            _mm512_madd52lo_epu64(
+                _mm512_and_si512(l0, mask),
+                _mm512_srli_epi64::<51>(l4),
+                _mm512_set1_epi64(19),
+            ),
+            _mm512_add_epi64(_mm512_and_si512(l1, mask), _mm512_srli_epi64::<51>(l0)),
+            _mm512_add_epi64(_mm512_and_si512(l2, mask), _mm512_srli_epi64::<51>(l1)),
+            _mm512_add_epi64(_mm512_and_si512(l3, mask), _mm512_srli_epi64::<51>(l2)),
+            _mm512_add_epi64(_mm512_and_si512(l4, mask), _mm512_srli_epi64::<51>(l3)),
+        ])
+    }
+}
+
 /// The limbs of an encoding. Its highest bit is ignored.
 pub(super) fn limbs(encoding: &[u8; 32]) -> [u64; 5] {
     let mut words = [0; 4];
@@ -302,34 +324,43 @@ pub(super) fn limbs(encoding: &[u8; 32]) -> [u64; 5] {
     .map(|limb| limb & LIMB_MASK.cast_unsigned())
 }
 
-/// Adds 19 times the upper columns, which are below 2^57. Additions run on a port beside the
-/// multiplier's, a shift and a product don't.
+/// Adds the upper halves of a limb's products to the columns from one on.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512ifma")]
-fn add_19_times(low: &mut [__m512i; 5], high: &[__m512i; 5]) {
-    for (low, high) in low.iter_mut().zip(high) {
-        let twice = _mm512_add_epi64(*high, *high);
-        let sixteen_times = _mm512_slli_epi64::<4>(*high);
-        let three_times = _mm512_add_epi64(*high, twice);
-        *low = _mm512_add_epi64(*low, _mm512_add_epi64(sixteen_times, three_times));
+fn add_upper_halves(columns: &mut [__m512i; 10], first: usize, a: __m512i, b: &[__m512i]) {
+    for (column, b) in columns[first..].iter_mut().zip(b) {
+        *column = _mm512_madd52hi_epu64(*column, a, *b);
     }
 }
 
-/// Makes limbs tight that are below 2^61: a carry has 10 bits, 19 times a carry 15.
+/// Adds the lower halves of a limb's products to the columns from one on.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512ifma")]
-fn carry(limbs: [__m512i; 5]) -> Field {
-    let mask = _mm512_set1_epi64(LIMB_MASK);
-    let [l0, l1, l2, l3, l4] = limbs;
-    Field([
-        _mm512_madd52lo_epu64(
-            _mm512_and_si512(l0, mask),
-            _mm512_srli_epi64::<51>(l4),
-            _mm512_set1_epi64(19),
-        ),
-        _mm512_add_epi64(_mm512_and_si512(l1, mask), _mm512_srli_epi64::<51>(l0)),
-        _mm512_add_epi64(_mm512_and_si512(l2, mask), _mm512_srli_epi64::<51>(l1)),
-        _mm512_add_epi64(_mm512_and_si512(l3, mask), _mm512_srli_epi64::<51>(l2)),
-        _mm512_add_epi64(_mm512_and_si512(l4, mask), _mm512_srli_epi64::<51>(l3)),
-    ])
+fn add_lower_halves(columns: &mut [__m512i; 10], first: usize, a: __m512i, b: &[__m512i]) {
+    for (column, b) in columns[first..].iter_mut().zip(b) {
+        *column = _mm512_madd52lo_epu64(*column, a, *b);
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512ifma")]
+fn double(columns: &mut [__m512i; 10]) {
+    for column in columns {
+        *column = _mm512_add_epi64(*column, *column);
+    }
+}
+
+/// Adds each column from 5 on, 19 times, to the column five below.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512ifma")]
+fn fold(columns: &[__m512i; 10]) -> Wide {
+    let mut result = [columns[0]; 5];
+    for (index, limb) in result.iter_mut().enumerate() {
+        let (low, high) = (columns[index], columns[index + 5]);
+        let three_times = _mm512_add_epi64(high, _mm512_add_epi64(high, high));
+        // A rotation, since the compiler turns a shift into a product, which is slower.
+        let sixteen_times = _mm512_rol_epi64::<4>(high);
+        *limb = _mm512_add_epi64(low, _mm512_add_epi64(sixteen_times, three_times));
+    }
+    Wide(result)
 }

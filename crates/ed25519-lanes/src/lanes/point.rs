@@ -4,7 +4,7 @@
 
 use core::arch::x86_64::{__m512i, __mmask8, _mm512_mask_or_epi64, _mm512_set1_epi64};
 
-use super::field::{D, Field, ONE, SQRT_MINUS_ONE, TWO_D, ZERO, limbs};
+use super::field::{D, Field, ONE, SQRT_MINUS_ONE, TWO_D, Wide, ZERO, limbs};
 
 /// The point (x / z, y / z).
 #[derive(Clone, Copy)]
@@ -21,7 +21,7 @@ pub(super) struct Extended {
     t: Field,
 }
 
-/// What a doubling or an addition ends with: the point (e / g, h / f).
+/// The factors that a doubling or an addition ends with: the point (e / g, h / f).
 pub(super) struct Completed {
     e: Field,
     f: Field,
@@ -48,17 +48,15 @@ impl Projective {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512ifma")]
     pub(super) fn double(&self) -> Completed {
-        let xx = self.x.square();
-        let yy = self.y.square();
-        let zz = self.z.square();
-        let sum_squared = self.x.add(&self.y).square();
-        let h = yy.add(&xx);
-        let g = yy.sub(&xx);
+        let xx = self.x.product_with_itself();
+        let yy = self.y.product_with_itself();
+        let zz = self.z.product_with_itself();
+        let xy = self.x.product(&self.y);
         Completed {
-            e: sum_squared.sub(&h),
-            f: zz.double_sub(&g),
-            g,
-            h,
+            e: xy.add(&xy).carry(),
+            f: zz.add(&zz).add(&xx).sub(&yy).carry(),
+            g: yy.sub(&xx).carry(),
+            h: yy.add(&xx).carry(),
         }
     }
 }
@@ -81,30 +79,30 @@ impl Extended {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512ifma")]
     pub(super) fn add_affine(&self, summand: &AffineNiels) -> Completed {
-        let double_z = self.point.z.add(&self.point.z);
+        let double_z = self.point.z.wide().add(&self.point.z.wide());
         self.add_with(summand, &double_z)
     }
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512ifma")]
     pub(super) fn add(&self, summand: &Niels) -> Completed {
-        let double_z = self.point.z.mul(&summand.double_z);
+        let double_z = self.point.z.product(&summand.double_z);
         self.add_with(&summand.affine, &double_z)
     }
 
     /// The sum, given twice the product of both z.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512ifma")]
-    fn add_with(&self, summand: &AffineNiels, double_z: &Field) -> Completed {
+    fn add_with(&self, summand: &AffineNiels, double_z: &Wide) -> Completed {
         let Projective { x, y, .. } = &self.point;
-        let plus = y.add(x).mul(&summand.y_plus_x);
-        let minus = y.sub(x).mul(&summand.y_minus_x);
-        let product = self.t.mul(&summand.product);
+        let plus = y.add(x).product(&summand.y_plus_x);
+        let minus = y.sub(x).product(&summand.y_minus_x);
+        let product = self.t.product(&summand.product);
         Completed {
-            e: plus.sub(&minus),
-            f: double_z.sub(&product),
-            g: double_z.add(&product),
-            h: plus.add(&minus),
+            e: plus.sub(&minus).carry(),
+            f: double_z.sub(&product).carry(),
+            g: double_z.add(&product).carry(),
+            h: plus.add(&minus).carry(),
         }
     }
 
@@ -182,9 +180,18 @@ impl AffineNiels {
 
 impl Niels {
     /// The neutral element.
+    #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512ifma")]
     pub(super) fn identity() -> Self {
-        Extended::identity().niels()
+        let one = Field::splat(&ONE);
+        Self {
+            affine: AffineNiels {
+                y_plus_x: one,
+                y_minus_x: one,
+                product: Field::splat(&ZERO),
+            },
+            double_z: Field::splat(&[2, 0, 0, 0, 0]),
+        }
     }
 
     /// Another point in the lanes of a mask.

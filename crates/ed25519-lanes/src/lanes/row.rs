@@ -4,7 +4,7 @@ use super::field::Field;
 use super::point::AffineNiels;
 use super::vector::{store, transpose};
 
-/// One point in the form of a summand: five limbs each of y + x, y - x and 2 d x y, and one unused
+/// A point in the form of a summand: five limbs each of y + x, y - x and 2 d x y, and an unused
 /// number, so that a row is two lines of the CPU's cache.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
@@ -16,7 +16,7 @@ impl Row {
 }
 
 impl AffineNiels {
-    /// One point per lane.
+    /// A point per lane.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512ifma")]
     pub(super) fn load(rows: [&Row; 8]) -> Self {

@@ -110,7 +110,7 @@ const ROUND_CONSTANTS: [[u64; 16]; 5] = [
     ],
 ];
 
-/// What is hashed in a lane: R and A, then the message.
+/// A lane's input: R and A, then the message.
 #[derive(Clone, Copy)]
 pub(super) struct Input<'a> {
     pub(super) head: [u8; 64],
@@ -123,7 +123,7 @@ impl Input<'_> {
         (64 + self.message.len() + 17).div_ceil(128)
     }
 
-    /// One block, or anything if there are fewer.
+    /// A block, or anything if there are fewer.
     fn block(&self, index: usize) -> [[u64; 8]; 2] {
         let mut block = [0; 128];
         let (room, message) = match index {

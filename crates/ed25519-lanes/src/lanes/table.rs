@@ -20,9 +20,8 @@ impl<const BITS: usize> Table<BITS> {
         let mut next = Extended::identity()
             .add_affine(&AffineNiels::load([point; 8]))
             .extended();
-        // By group of windows, then by multiple.
-        let mut multiples = Vec::with_capacity(Self::WINDOWS.div_ceil(8) * Self::HALF);
-        for _ in 0..Self::WINDOWS.div_ceil(8) {
+        let mut rows = vec![Row::IDENTITY; Self::WINDOWS * Self::HALF];
+        for windows in rows.chunks_mut(8 * Self::HALF) {
             let mut base = next;
             for lane in 0..8 {
                 base = base.replace_where(1 << lane, &next);
@@ -31,20 +30,16 @@ impl<const BITS: usize> Table<BITS> {
                 }
             }
             let summand = base.niels();
-            let mut multiple = Extended::identity();
+            let mut multiples = Vec::with_capacity(Self::HALF);
             for _ in 0..Self::HALF {
-                multiple = multiple.add(&summand).extended();
-                multiples.push(multiple.point);
+                multiples.push(base.point);
+                base = base.add(&summand).extended();
             }
-        }
-        let inverses = invert_all_z(&multiples);
-        let mut rows = vec![Row::IDENTITY; Self::WINDOWS * Self::HALF];
-        for (index, (multiple, inverse)) in multiples.iter().zip(&inverses).enumerate() {
-            let affine = AffineNiels::new(&multiple.x.mul(inverse), &multiple.y.mul(inverse));
-            for (lane, row) in affine.rows().into_iter().enumerate() {
-                let window = index / Self::HALF * 8 + lane;
-                if window < Self::WINDOWS {
-                    rows[window * Self::HALF + index % Self::HALF] = row;
+            let inverses = invert_all_z(&multiples);
+            for (index, (multiple, inverse)) in multiples.iter().zip(&inverses).enumerate() {
+                let affine = AffineNiels::new(&multiple.x.mul(inverse), &multiple.y.mul(inverse));
+                for (window, row) in windows.chunks_mut(Self::HALF).zip(affine.rows()) {
+                    window[index] = row;
                 }
             }
         }

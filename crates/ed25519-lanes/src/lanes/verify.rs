@@ -50,7 +50,7 @@ pub(super) fn decode_key(encoding: &[u8; 32]) -> Option<Row> {
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512ifma")]
 pub(super) fn verify(items: &[Item<'_>]) -> Vec<bool> {
     let (mut order, without_table): (Vec<usize>, Vec<usize>) =
-        (0..items.len()).partition(|index| items[*index].table.is_some());
+        (0..items.len()).partition(|index| items[*index].signer.multiples().is_some());
     order.extend(without_table);
     let mut verdicts = vec![false; items.len()];
     for batch in order.chunks(8 * GROUPS) {
@@ -107,7 +107,7 @@ impl<'a> Group<'a> {
             None => sum_with_doublings(
                 base,
                 &s,
-                &AffineNiels::load(self.items.map(|item| &item.key.minus_a)),
+                &AffineNiels::load(self.items.map(|item| &item.signer.key().minus_a)),
                 &k,
             ),
         }
@@ -115,10 +115,10 @@ impl<'a> Group<'a> {
 
     /// The keys' tables, if all have one.
     fn tables(&self) -> Option<[&'a KeyMultiples; 8]> {
-        let first = &self.items[0].table?.0;
+        let first = self.items[0].signer.multiples()?;
         let mut tables = [first; 8];
         for (table, item) in tables.iter_mut().zip(&self.items) {
-            *table = &item.table?.0;
+            *table = item.signer.multiples()?;
         }
         Some(tables)
     }
@@ -128,7 +128,7 @@ impl<'a> Group<'a> {
     fn challenges(&self) -> [[u8; 32]; 8] {
         let inputs = self.items.map(|item| {
             let mut head = *item.signature;
-            head[32..].copy_from_slice(&item.key.encoding);
+            head[32..].copy_from_slice(&item.signer.key().encoding);
             Input {
                 head,
                 message: item.message,
@@ -204,20 +204,20 @@ fn sum_from_tables(base: &BaseTable, s: &Digits<32>, tables: &[&KeyMultiples; 8]
     for (lane, scalar) in k.iter().enumerate() {
         digits.set::<KEY_TABLE_BITS>(lane, scalar);
     }
+    let summand = |index: usize| match index.checked_sub(KeyMultiples::WINDOWS) {
+        None => {
+            let (digit, negative) = digits.get(index);
+            let rows = array::from_fn(|lane| tables[lane].row(index, digit[lane]));
+            AffineNiels::load(rows).negate_where(negative)
+        }
+        Some(window) => {
+            let (digit, negative) = s.get(window);
+            AffineNiels::load(digit.map(|digit| base.row(window, digit))).negate_where(negative)
+        }
+    };
     let mut sum = Extended::identity();
-    for window in 0..KeyMultiples::WINDOWS {
-        let (digit, negative) = digits.get(window);
-        let rows = array::from_fn(|lane| tables[lane].row(window, digit[lane]));
-        sum = sum
-            .add_affine(&AffineNiels::load(rows).negate_where(negative))
-            .extended();
-    }
-    for window in 0..BaseTable::WINDOWS {
-        let (digit, negative) = s.get(window);
-        let rows = digit.map(|digit| base.row(window, digit));
-        sum = sum
-            .add_affine(&AffineNiels::load(rows).negate_where(negative))
-            .extended();
+    for index in 0..KeyMultiples::WINDOWS + BaseTable::WINDOWS {
+        sum = sum.add_affine(&summand(index)).extended();
     }
     sum.point
 }
