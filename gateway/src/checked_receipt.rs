@@ -1,25 +1,23 @@
 //! The check of single receipts that wait together: format, charge and outer signature.
 
-use std::sync::Arc;
-
-use receipt::{NotSigned, ReceiptHead, SignedRequest, Signer, UnverifiedReceipt, VerifiedReceiptHead};
-use service::cpu::CpuError;
+use aws_lc_rs::digest::{SHA256, digest};
+use receipt::{
+    Algorithm, Judge, NotSigned, ReceiptHead, SignedRequest, Signer, UnverifiedReceipt, VerifiedReceiptHead,
+};
+use service::cpu::{CpuError, CpuPool};
 
 use crate::body::Held;
+use crate::not_signed::receipt_not_signed;
 use crate::rate::{Exceeded, Standing};
 use crate::refusal::Refusal;
-use crate::route::Route;
-use crate::shared::Shared;
-use crate::submit::{receipt_not_signed, sha256};
 
 /// A single receipt to check.
 pub(crate) struct ReceiptCheck {
-    pub(crate) shared: Arc<Shared>,
     pub(crate) body: Held,
     pub(crate) signature: String,
     pub(crate) arrived_ms: i64,
-    /// Key of the address's limits.
-    pub(crate) address: u128,
+    /// Charges its address for the algorithm.
+    pub(crate) charge: Box<dyn Fn(Algorithm) -> Result<Option<Standing>, Exceeded> + Send>,
 }
 
 /// Outcome of the check of a receipt, up to its outer signature.
@@ -33,7 +31,7 @@ pub(crate) struct CheckedReceipt {
 type OuterVerdict = Result<(ReceiptHead, Signer, [u8; 32]), Refusal>;
 
 /// Why a receipt's outer signature isn't verified.
-enum Unverified {
+enum NotVerified {
     Panicked(CpuError),
     Exceeded(Exceeded),
     NotSigned(NotSigned),
@@ -42,12 +40,8 @@ enum Unverified {
 impl ReceiptCheck {
     /// Checks receipts, each by itself. Their signatures are verified together, because that costs
     /// less.
-    pub(crate) fn check(group: Vec<Self>) -> Vec<Result<CheckedReceipt, CpuError>> {
-        let Some(Self { shared, .. }) = group.first() else {
-            return Vec::new();
-        };
-        let shared = Arc::clone(shared);
-        let read: Vec<_> = group.iter().map(Self::read).collect();
+    pub(crate) fn check(judge: &Judge, cpu: &CpuPool, group: Vec<Self>) -> Vec<Result<CheckedReceipt, CpuError>> {
+        let read: Vec<_> = group.iter().map(|check| check.read(judge, cpu)).collect();
         let requests = group.iter().zip(&read).map(|(check, read)| {
             Ok(SignedRequest {
                 receipt: &read.as_ref()?.1,
@@ -55,7 +49,7 @@ impl ReceiptCheck {
                 header: &check.signature,
             })
         });
-        let verified = shared.judge.verify_receipts(requests);
+        let verified = judge.verify_receipts(requests);
         let checked = group.into_iter().zip(&read).zip(verified);
         checked
             .map(|((check, read), verified)| check.checked(read, verified))
@@ -63,23 +57,19 @@ impl ReceiptCheck {
     }
 
     /// Reads the receipt and charges its address. A receipt whose reading panics fails alone.
-    fn read(&self) -> Result<(Option<Standing>, UnverifiedReceipt), Unverified> {
-        let shared = &self.shared;
-        let read = || {
-            let (body, header) = (self.body.as_ref(), &self.signature);
-            shared.judge.read_signed_receipt(body, self.arrived_ms, header)
-        };
-        let receipt = shared.cpu.catch(read).map_err(Unverified::Panicked)?;
-        let receipt = receipt.map_err(Unverified::NotSigned)?;
+    fn read(&self, judge: &Judge, cpu: &CpuPool) -> Result<(Option<Standing>, UnverifiedReceipt), NotVerified> {
+        let read = || judge.read_signed_receipt(self.body.as_ref(), self.arrived_ms, &self.signature);
+        let receipt = cpu.catch(read).map_err(NotVerified::Panicked)?;
+        let receipt = receipt.map_err(NotVerified::NotSigned)?;
         // Not verified before the charge.
-        let charged = shared.charge_algorithm(self.address, Route::Receipt, receipt.algorithm(), 0);
-        Ok((charged.map_err(Unverified::Exceeded)?, receipt))
+        let charged = (self.charge)(receipt.algorithm());
+        Ok((charged.map_err(NotVerified::Exceeded)?, receipt))
     }
 
     fn checked(
         self,
-        read: &Result<(Option<Standing>, UnverifiedReceipt), Unverified>,
-        verified: Result<VerifiedReceiptHead, &Unverified>,
+        read: &Result<(Option<Standing>, UnverifiedReceipt), NotVerified>,
+        verified: Result<VerifiedReceiptHead, &NotVerified>,
     ) -> Result<CheckedReceipt, CpuError> {
         let body = self.body.as_ref();
         let refused = |why: NotSigned| Err(receipt_not_signed(why, body));
@@ -92,9 +82,9 @@ impl ReceiptCheck {
                 Ok((*standing, verdict))
             }
             (Err(unverified), _) | (_, Err(unverified)) => match unverified {
-                Unverified::Panicked(error) => return Err(error.clone()),
-                Unverified::Exceeded(exceeded) => Err(*exceeded),
-                Unverified::NotSigned(why) => Ok((None, refused(why.clone()))),
+                NotVerified::Panicked(error) => return Err(error.clone()),
+                NotVerified::Exceeded(exceeded) => Err(*exceeded),
+                NotVerified::NotSigned(why) => Ok((None, refused(why.clone()))),
             },
         };
         Ok(CheckedReceipt {
@@ -103,4 +93,10 @@ impl ReceiptCheck {
             charged,
         })
     }
+}
+
+pub(crate) fn sha256(body: &[u8]) -> [u8; 32] {
+    let mut hash = [0; 32];
+    hash.copy_from_slice(digest(&SHA256, body).as_ref());
+    hash
 }

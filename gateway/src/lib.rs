@@ -40,6 +40,7 @@ mod inflate;
 mod listener;
 mod meters;
 pub mod neighbour;
+mod not_signed;
 mod rate;
 mod refusal;
 mod registered;

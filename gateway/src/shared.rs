@@ -54,7 +54,7 @@ pub(crate) struct Shared {
     pub(crate) acknowledgement_keys: Arc<AcknowledgementKeys>,
     pub(crate) receipt_checks: Arc<Gatherer<ReceiptCheck, Result<CheckedReceipt, CpuError>>>,
     pub(crate) acknowledgements: Arc<Gatherer<StoredRecord, Result<Vec<u8>, AcknowledgementKeyError>>>,
-    pub(crate) judge: Judge,
+    pub(crate) judge: Arc<Judge>,
     pub(crate) admission: Arc<Admission>,
     /// Signature verifications by address.
     pub(crate) address_rate: Option<Rate>,
@@ -91,15 +91,18 @@ impl Shared {
             Ok(bodies) => bodies.into_iter().map(Ok).collect(),
             Err(error) => records.iter().map(|_| Err(error.clone())).collect(),
         };
+        let judge = Arc::new(Judge::new(limits.clone(), KEYS_CACHED_MAX));
+        let (checking, pool) = (Arc::clone(&judge), cpu.clone());
+        let check = move |group| ReceiptCheck::check(&checking, &pool, group);
         Self {
-            receipt_checks: Gatherer::new(cpu.clone(), 1, CHECKED_TOGETHER_MAX, ReceiptCheck::check),
+            receipt_checks: Gatherer::new(cpu.clone(), 1, CHECKED_TOGETHER_MAX, check),
             acknowledgements: Gatherer::new(
                 cpu.clone(),
                 ACKNOWLEDGED_IN_PLACE_MAX,
                 ACKNOWLEDGED_TOGETHER_MAX,
                 acknowledge,
             ),
-            judge: Judge::new(limits.clone(), KEYS_CACHED_MAX),
+            judge,
             admission: Arc::new(Admission::new(config.inflight_bytes_max, config.inflight_wait())),
             address_rate: rate(
                 "signatures to verify from this address",

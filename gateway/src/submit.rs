@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use aws_lc_rs::digest::{SHA256, digest};
 use http::{HeaderMap, HeaderName};
-use receipt::{Algorithm, BodyKind, FaultCode, NotSigned, RejectReason, check_request_signature};
+use receipt::{Algorithm, check_request_signature};
 use receipt_log::{Appended, Record, RecordKind, TraceText};
 use service::problem::{Kind, Problem};
 use tokio::time::timeout;
@@ -13,10 +12,10 @@ use crate::acknowledgement::{Acknowledged, StoredRecord};
 use crate::answer::{Answer, accepted};
 use crate::append::Append;
 use crate::body::{Held, Upload};
-use crate::body_kind::{is_receipt, kind_of};
 use crate::call::{Call, Spent};
-use crate::checked_receipt::{CheckedReceipt, ReceiptCheck};
-use crate::refusal::{Refusal, malformed, not_stored};
+use crate::checked_receipt::{CheckedReceipt, ReceiptCheck, sha256};
+use crate::not_signed::{batch_not_signed, malformed_signature};
+use crate::refusal::{Refusal, not_stored};
 use crate::registered::require_registered;
 use crate::route::Route;
 
@@ -34,12 +33,12 @@ pub(crate) async fn receipt(call: &mut Call<'_>, headers: &HeaderMap, upload: &m
         Kind::BodyTooLarge | Kind::DecodedBodyTooLarge => refusal.with_hint(BATCHES),
         _ => refusal,
     })?;
+    let (charging, address) = (Arc::clone(&shared), call.sender.key);
     let check = ReceiptCheck {
-        shared: Arc::clone(&shared),
         body,
         signature,
         arrived_ms: call.arrived_ms,
-        address: call.sender.key,
+        charge: Box::new(move |algorithm| charging.charge_algorithm(address, Route::Receipt, algorithm, 0)),
     };
     // It waits, because the limits on requests and their bytes bound how many wait.
     let CheckedReceipt {
@@ -100,12 +99,6 @@ pub(crate) async fn batch(call: &mut Call<'_>, headers: &HeaderMap, upload: &mut
     Ok(answer)
 }
 
-pub(crate) fn sha256(body: &[u8]) -> [u8; 32] {
-    let mut hash = [0; 32];
-    hash.copy_from_slice(digest(&SHA256, body).as_ref());
-    hash
-}
-
 /// 202 with a signed acknowledgement of what was appended.
 async fn acknowledge(
     call: &Call<'_>,
@@ -156,62 +149,6 @@ fn request_signature(headers: &HeaderMap) -> Result<String, Refusal> {
         return Err(malformed_signature(detail));
     }
     Ok(signature)
-}
-
-fn malformed_signature(detail: String) -> Refusal {
-    Problem::new(Kind::InvalidRequestSignature, detail).into()
-}
-
-/// Refuses a body that is meant for the other address, if `why` lets suppose that.
-fn wrong_address(why: &NotSigned, body: &[u8], sent_to: BodyKind) -> Option<Refusal> {
-    let NotSigned::Format(error) = why else { return None };
-    let lacks = |pointer| {
-        let mut faults = error.faults.iter();
-        faults.any(|fault| fault.code == FaultCode::MissingMember && fault.pointer == pointer)
-    };
-    let detail = match sent_to {
-        BodyKind::Receipt if lacks("/receiptId") && kind_of(body) == BodyKind::Batch => {
-            "the body is a batch: send it to /api/v1/receipts/batch, without X-Service-Signature"
-        }
-        BodyKind::Batch if lacks("/receipts") && is_receipt(body) => {
-            "the body is a single receipt: send it to /api/v1/receipts, with X-Service-Signature"
-        }
-        _ => return None,
-    };
-    Some(Problem::new(Kind::WrongAddress, detail).into())
-}
-
-pub(crate) fn receipt_not_signed(why: NotSigned, body: &[u8]) -> Refusal {
-    if let Some(refusal) = wrong_address(&why, body, BodyKind::Receipt) {
-        return refusal;
-    }
-    match why {
-        NotSigned::Format(error) => malformed(error, Kind::InvalidReceipt),
-        NotSigned::Length(length) => malformed_signature(format!("X-Service-Signature: {length}")),
-        NotSigned::Signature(bad) => Problem::new(Kind::BadRequestSignature, bad.to_string()).into(),
-    }
-}
-
-fn batch_not_signed(why: NotSigned, body: &[u8]) -> Refusal {
-    if let Some(refusal) = wrong_address(&why, body, BodyKind::Batch) {
-        return refusal;
-    }
-    let (kind, code, detail) = match why {
-        NotSigned::Format(error) => return malformed(error, Kind::InvalidBatch),
-        NotSigned::Length(length) => (
-            Kind::InvalidBatch,
-            FaultCode::InvalidSignatureLength.as_str(),
-            length.to_string(),
-        ),
-        NotSigned::Signature(bad) => (
-            Kind::BadBatchSignature,
-            RejectReason::BadBatchSignature.as_str(),
-            bad.to_string(),
-        ),
-    };
-    Problem::new(kind, detail.clone())
-        .fault("/signature", code, detail)
-        .into()
 }
 
 /// Hands the record to the log and waits until it is durable.

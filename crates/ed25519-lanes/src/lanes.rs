@@ -14,11 +14,11 @@ mod verify;
 
 use crate::{Item, Signer};
 use row::Row;
-use table::Table;
+use table::WindowTable;
 
 /// Windows of 6 bits: 176 KB a key.
 const KEY_TABLE_BITS: usize = 6;
-type KeyMultiples = Table<KEY_TABLE_BITS>;
+type KeyMultiples = WindowTable<KEY_TABLE_BITS>;
 
 /// Proof that this CPU has the instructions.
 #[derive(Clone, Copy, Debug)]

@@ -7,7 +7,7 @@ use curve25519_dalek::constants::{ED25519_BASEPOINT_POINT, EIGHT_TORSION};
 use curve25519_dalek::edwards::EdwardsPoint;
 use curve25519_dalek::scalar::Scalar;
 use ed25519_dalek::{Signature, VerifyingKey};
-use ed25519_lanes::{Item, Lanes};
+use ed25519_lanes::{Item, Lanes, Signer};
 
 use crate::KeyError;
 use crate::fixed_base::FixedBase;
@@ -30,13 +30,13 @@ static LANES: LazyLock<Option<Lanes>> = LazyLock::new(Lanes::detect);
 static LANE_TABLES: LazyLock<TableStore<ed25519_lanes::KeyTable>> =
     LazyLock::new(|| TableStore::new(LANE_TABLES_MAX, USES_BEFORE_TABLE));
 
-type KeyTable = FixedBase<6>;
-type BaseTable = FixedBase<8>;
+type OneKeyTable = FixedBase<6>;
+type OneBaseTable = FixedBase<8>;
 
 /// Tables of the negated points of the keys that are used most.
-static KEY_TABLES: LazyLock<TableStore<KeyTable>> = LazyLock::new(|| TableStore::new(TABLES_MAX, USES_BEFORE_TABLE));
+static KEY_TABLES: LazyLock<TableStore<OneKeyTable>> = LazyLock::new(|| TableStore::new(TABLES_MAX, USES_BEFORE_TABLE));
 /// The table of the base point: 655 KB.
-static BASE_TABLE: LazyLock<BaseTable> = LazyLock::new(|| BaseTable::new(&ED25519_BASEPOINT_POINT));
+static BASE_TABLE: LazyLock<OneBaseTable> = LazyLock::new(|| OneBaseTable::new(&ED25519_BASEPOINT_POINT));
 /// The canonical encodings of the eight points of small order.
 static SMALL_ORDER: LazyLock<[[u8; 32]; 8]> = LazyLock::new(|| EIGHT_TORSION.map(|point| point.compress().to_bytes()));
 
@@ -78,9 +78,12 @@ pub(crate) fn verify_all(checks: &[Ed25519Check<'_>]) -> Vec<bool> {
     let (in_lanes, rest) = checks.split_at(in_lanes);
     let tables: Vec<_> = in_lanes.iter().map(|check| check.key.lane_table(lanes)).collect();
     let items = in_lanes.iter().zip(&tables).map(|(check, table)| {
+        let signer = match table {
+            Some(table) => Signer::Table(table),
+            None => Signer::Key(check.key.in_lanes.as_ref()?),
+        };
         Some(Item {
-            key: check.key.in_lanes.as_ref()?,
-            table: table.as_deref(),
+            signer,
             message: check.message,
             signature: check.signature.try_into().ok()?,
         })
@@ -141,7 +144,7 @@ impl Ed25519Key {
         challenge.copy_from_slice(hash.finish().as_ref());
         let k = Scalar::from_bytes_mod_order_wide(&challenge);
         let minus_a = -self.key.to_edwards();
-        let table = KEY_TABLES.get(self.key.as_bytes(), &self.uses, || KeyTable::new(&minus_a));
+        let table = KEY_TABLES.get(self.key.as_bytes(), &self.uses, || OneKeyTable::new(&minus_a));
         // `S B - k A`, with the same scalars as `VerifyingKey::verify` computes it.
         let r = match table {
             Some(table) => BASE_TABLE.add_product(&s, table.product(&k)),

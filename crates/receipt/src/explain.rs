@@ -4,7 +4,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use crate::fault::{Fault, FormatError};
-use crate::judge::{Arrival, BAD_SIGNATURES_MAX, BodyKind, Candidate, Judge, JudgingState, STEP};
+use crate::judge::{Arrival, BAD_SIGNATURES_MAX, BodyKind, Judge, JudgingState, ReceiptToJudge, STEP};
 use crate::mistakes;
 use crate::reason::{advised, describe, reason_of};
 use crate::scratch::{self, Scratch};
@@ -209,7 +209,7 @@ impl Judge {
     ) -> Explanation {
         let mut explanation = Explanation::new();
         let examined = scratch::with(|scratch: &mut Scratch| {
-            let candidate = Candidate {
+            let candidate = ReceiptToJudge {
                 text,
                 received_at_ms,
                 request_signature: request_signature.flatten(),

@@ -71,7 +71,7 @@ pub struct Judge {
 
 /// A receipt to examine.
 #[derive(Clone, Copy)]
-pub(crate) struct Candidate<'a> {
+pub(crate) struct ReceiptToJudge<'a> {
     pub(crate) text: &'a str,
     pub(crate) received_at_ms: i64,
     /// Signature of the request that brought it, as its header has it. It is verified first.
@@ -81,9 +81,9 @@ pub(crate) struct Candidate<'a> {
 }
 
 /// A receipt that was read, and whose signatures aren't verified yet.
-struct Reading<'a> {
-    candidate: Candidate<'a>,
-    /// Where its canonical bytes are in the scratch; empty where it has none.
+struct ReadReceipt<'a> {
+    candidate: ReceiptToJudge<'a>,
+    /// Place of its canonical bytes in the scratch; empty where it has none.
     canonical: Range<usize>,
     /// SHA-256 of the canonical bytes.
     hash: Option<Digest>,
@@ -176,7 +176,7 @@ impl Judge {
     pub fn judge_receipts<'b>(&self, arrivals: &[Arrival<'b>]) -> Vec<Judged<'b>> {
         let texts: Vec<_> = arrivals.iter().map(|arrival| self.text(arrival)).collect();
         let candidates = arrivals.iter().zip(&texts).filter_map(|(arrival, text)| {
-            Some(Candidate {
+            Some(ReceiptToJudge {
                 text: text.as_ref().ok()?,
                 received_at_ms: arrival.received_at_ms,
                 request_signature: arrival.request_signature,
@@ -220,7 +220,7 @@ impl Judge {
         });
         let bad = AtomicUsize::new(0);
         let judge = |first: usize, ranges: &[Range<usize>], verifies: bool| -> Vec<R> {
-            let candidates = ranges.iter().map(|range| Candidate {
+            let candidates = ranges.iter().map(|range| ReceiptToJudge {
                 text: &text[range.clone()],
                 received_at_ms: arrival.received_at_ms,
                 request_signature: None,
@@ -285,7 +285,7 @@ impl Judge {
     /// none. With `diagnoses`, a bad signature is compared with the usual mistakes.
     pub(crate) fn examine_one<'b>(
         &self,
-        candidate: Candidate<'b>,
+        candidate: ReceiptToJudge<'b>,
         diagnoses: bool,
         scratch: &mut Scratch,
     ) -> Examined<'b> {
@@ -298,7 +298,11 @@ impl Judge {
 
     /// Examines receipts, each by itself. Their signatures are verified together, because that
     /// costs less (see [`verify_all`]).
-    fn examine<'b>(&self, candidates: impl Iterator<Item = Candidate<'b>>, scratch: &mut Scratch) -> Vec<Examined<'b>> {
+    fn examine<'b>(
+        &self,
+        candidates: impl Iterator<Item = ReceiptToJudge<'b>>,
+        scratch: &mut Scratch,
+    ) -> Vec<Examined<'b>> {
         scratch.canonical.clear();
         let readings: Vec<_> = candidates.map(|candidate| self.read(candidate, scratch)).collect();
         let checks = readings.iter().flat_map(|reading| reading.checks(&scratch.canonical));
@@ -316,9 +320,9 @@ impl Judge {
     }
 
     /// Reads a receipt, and appends its canonical bytes to `scratch.canonical`.
-    fn read<'b>(&self, candidate: Candidate<'b>, scratch: &mut Scratch) -> Reading<'b> {
+    fn read<'b>(&self, candidate: ReceiptToJudge<'b>, scratch: &mut Scratch) -> ReadReceipt<'b> {
         let Scratch { tape, canonical, .. } = scratch;
-        let Candidate {
+        let ReceiptToJudge {
             text, received_at_ms, ..
         } = candidate;
         let start = canonical.len();
@@ -338,7 +342,7 @@ impl Judge {
                 receipt::read(tape, text, received_at_ms, &self.limits, &mut key_kind)
             }
         };
-        Reading {
+        ReadReceipt {
             // Bytes that can't be a signature, where the header isn't one.
             request_signature: candidate
                 .request_signature
@@ -355,18 +359,18 @@ impl Judge {
         Scanner::new(text, self.limits.depth_max, self.limits.string_bytes_max).document(tape)
     }
 
-    /// What follows from the verdicts on a reading's checks. With `diagnoses`, a bad signature is
+    /// Concludes from the verdicts on a receipt's checks. With `diagnoses`, a bad signature is
     /// compared with the usual mistakes.
     fn conclude<'b>(
         &self,
-        reading: Reading<'b>,
+        reading: ReadReceipt<'b>,
         verdicts: [Option<bool>; 2],
         diagnoses: bool,
         scratch: &mut Scratch,
     ) -> Examined<'b> {
         let has_bad_signature = reading.has_bad_signature(verdicts);
-        let Reading {
-            candidate: Candidate { text, verifies, .. },
+        let ReadReceipt {
+            candidate: ReceiptToJudge { text, verifies, .. },
             canonical,
             hash,
             key,
@@ -406,7 +410,7 @@ impl Judge {
     }
 }
 
-impl Reading<'_> {
+impl ReadReceipt<'_> {
     /// Whether its own signature isn't its key's, and that of the request is.
     fn has_bad_signature(&self, [outer, own]: [Option<bool>; 2]) -> bool {
         outer != Some(false) && own == Some(false)

@@ -112,12 +112,12 @@ const ROUND_CONSTANTS: [[u64; 16]; 5] = [
 
 /// A lane's input: R and A, then the message.
 #[derive(Clone, Copy)]
-pub(super) struct Input<'a> {
+pub(super) struct HashInput<'a> {
     pub(super) head: [u8; 64],
     pub(super) message: &'a [u8],
 }
 
-impl Input<'_> {
+impl HashInput<'_> {
     /// The number of blocks, padding included: a byte 0x80 and the length in 16 bytes.
     fn blocks(&self) -> usize {
         (64 + self.message.len() + 17).div_ceil(128)
@@ -152,7 +152,7 @@ impl Input<'_> {
 
 /// The hashes of all lanes.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512ifma")]
-pub(super) fn hash(inputs: &[Input<'_>; 8]) -> [[u8; 64]; 8] {
+pub(super) fn hash(inputs: &[HashInput<'_>; 8]) -> [[u8; 64]; 8] {
     let lengths = inputs.map(|input| input.blocks());
     let mut state = [_mm512_set1_epi64(0); 8];
     for (word, initial) in state.iter_mut().zip(INITIAL) {

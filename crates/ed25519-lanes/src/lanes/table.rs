@@ -6,9 +6,9 @@ use super::row::Row;
 
 /// The multiples 1 to 2^(BITS - 1) of 2^(BITS w) times a point, for each window w of a scalar.
 #[derive(Debug)]
-pub(super) struct Table<const BITS: usize>(Box<[Row]>);
+pub(super) struct WindowTable<const BITS: usize>(Box<[Row]>);
 
-impl<const BITS: usize> Table<BITS> {
+impl<const BITS: usize> WindowTable<BITS> {
     /// A scalar is below 2^253. Where BITS divides 252 or 253 the last digit's carry needs a
     /// window, too: hence 254.
     pub(super) const WINDOWS: usize = 254_usize.div_ceil(BITS);

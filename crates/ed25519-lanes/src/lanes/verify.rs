@@ -11,8 +11,8 @@ use super::digits::Digits;
 use super::field::Field;
 use super::point::{AffineNiels, Extended, Niels, Projective, decode_minus, encode, invert_all_z};
 use super::row::Row;
-use super::sha512::{self, Input};
-use super::table::Table;
+use super::sha512::{self, HashInput};
+use super::table::WindowTable;
 use super::vector::load;
 use super::{KEY_TABLE_BITS, KeyMultiples};
 use crate::Item;
@@ -20,7 +20,7 @@ use crate::Item;
 /// Groups that share an inversion: it takes 7 % of a group's time.
 const GROUPS: usize = 8;
 
-type BaseTable = Table<8>;
+type BaseWindows = WindowTable<8>;
 
 /// The canonical encodings of the eight points of small order.
 pub(super) static SMALL_ORDER: LazyLock<[[u8; 32]; 8]> =
@@ -28,14 +28,14 @@ pub(super) static SMALL_ORDER: LazyLock<[[u8; 32]; 8]> =
 
 /// The multiples of the base point.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512ifma")]
-fn base_table() -> &'static BaseTable {
-    static TABLE: OnceLock<BaseTable> = OnceLock::new();
+fn base_table() -> &'static BaseWindows {
+    static TABLE: OnceLock<BaseWindows> = OnceLock::new();
     TABLE.get_or_init(|| {
         // The encoding of the negated base point: decoding changes its sign back.
         let mut encoding = ED25519_BASEPOINT_COMPRESSED.to_bytes();
         encoding[31] ^= 0x80;
         let rows = decode_minus(&encoding).map(|point| point.rows());
-        BaseTable::new(&rows.map_or(Row::IDENTITY, |rows| rows[0]))
+        BaseWindows::new(&rows.map_or(Row::IDENTITY, |rows| rows[0]))
     })
 }
 
@@ -54,7 +54,7 @@ pub(super) fn verify(items: &[Item<'_>]) -> Vec<bool> {
     order.extend(without_table);
     let mut verdicts = vec![false; items.len()];
     for batch in order.chunks(8 * GROUPS) {
-        let groups: Vec<Group<'_>> = batch.chunks(8).map(|indices| Group::new(items, indices)).collect();
+        let groups: Vec<LaneGroup<'_>> = batch.chunks(8).map(|indices| LaneGroup::new(items, indices)).collect();
         let mut sums = Vec::with_capacity(GROUPS);
         for group in &groups {
             sums.push(group.sum());
@@ -71,7 +71,7 @@ pub(super) fn verify(items: &[Item<'_>]) -> Vec<bool> {
 }
 
 /// Eight items. Lanes without an item of their own repeat the group's last one.
-struct Group<'a> {
+struct LaneGroup<'a> {
     items: [&'a Item<'a>; 8],
     /// S, or 0 in lanes where S isn't below L.
     s: [Scalar; 8],
@@ -79,7 +79,7 @@ struct Group<'a> {
     candidates: u8,
 }
 
-impl<'a> Group<'a> {
+impl<'a> LaneGroup<'a> {
     fn new(items: &'a [Item<'a>], indices: &[usize]) -> Self {
         let items: [_; 8] = array::from_fn(|lane| &items[indices[lane.min(indices.len() - 1)]]);
         let mut s = [Scalar::ZERO; 8];
@@ -129,7 +129,7 @@ impl<'a> Group<'a> {
         let inputs = self.items.map(|item| {
             let mut head = *item.signature;
             head[32..].copy_from_slice(&item.signer.key().encoding);
-            Input {
+            HashInput {
                 head,
                 message: item.message,
             }
@@ -152,7 +152,7 @@ impl<'a> Group<'a> {
 /// The sum by Straus' method: both products share their doublings. The points' multiples are made
 /// here. A digit of S has twice the bits of one of k.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512ifma")]
-fn sum_with_doublings(base: &BaseTable, s: &Digits<32>, minus_a: &AffineNiels, k: &[[u8; 32]; 8]) -> Projective {
+fn sum_with_doublings(base: &BaseWindows, s: &Digits<32>, minus_a: &AffineNiels, k: &[[u8; 32]; 8]) -> Projective {
     let mut digits = Digits::<64>::new();
     for (lane, scalar) in k.iter().enumerate() {
         digits.set::<4>(lane, scalar);
@@ -199,7 +199,7 @@ fn select(multiples: &[Niels], digits: &[i64; 8]) -> Niels {
 
 /// The sum from tables of all points: additions alone.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512ifma")]
-fn sum_from_tables(base: &BaseTable, s: &Digits<32>, tables: &[&KeyMultiples; 8], k: &[[u8; 32]; 8]) -> Projective {
+fn sum_from_tables(base: &BaseWindows, s: &Digits<32>, tables: &[&KeyMultiples; 8], k: &[[u8; 32]; 8]) -> Projective {
     let mut digits = Digits::<{ KeyMultiples::WINDOWS }>::new();
     for (lane, scalar) in k.iter().enumerate() {
         digits.set::<KEY_TABLE_BITS>(lane, scalar);
@@ -216,7 +216,7 @@ fn sum_from_tables(base: &BaseTable, s: &Digits<32>, tables: &[&KeyMultiples; 8]
         }
     };
     let mut sum = Extended::identity();
-    for index in 0..KeyMultiples::WINDOWS + BaseTable::WINDOWS {
+    for index in 0..KeyMultiples::WINDOWS + BaseWindows::WINDOWS {
         sum = sum.add_affine(&summand(index)).extended();
     }
     sum.point

@@ -4,9 +4,9 @@
 //! `Unavailable`. It may be in the log all the same, if a broker took it and the answer was lost;
 //! the client's retry then makes a duplicate, which is counted as one.
 //!
-//! Once no broker has answered for as long as a record may wait, records are refused at once: waiting
-//! would only tell the client later. Partitions without a leader don't count, because the others
-//! take records.
+//! Once no broker has answered for as long as a record may wait, records are refused at once:
+//! waiting would only tell the client later. Partitions without a leader don't count, because the
+//! others take records.
 
 use std::{
     sync::{
