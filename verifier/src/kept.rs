@@ -9,7 +9,7 @@
 //!   room, however many keys it makes. Each further address takes part of what is left, so about 20
 //!   addresses in turn exhaust this half.
 //! - The other half is for the first rejections of each key, where the shared half has no room.
-//!   One network takes at most 1/1024 of it, with any number of keys and addresses. So 1,024 networks
+//!   A network takes at most 1/1024 of it, with any number of keys and addresses. So 1,024 networks
 //!   have to fill their parts before the first rejections from another network have no room.
 //!
 //! Beyond, bytes aren't stored, and one row counts the rejections of a source record. So every
@@ -26,8 +26,8 @@ use std::net::IpAddr;
 use service::address::{address_key, network_key};
 use service::instant::DAY_MS;
 
-/// Keys, addresses and networks that are counted apart, each; beyond, the half that stored least is evicted
-/// and counts from 0 again.
+/// Keys, addresses and networks that are counted apart, each; beyond, the half that stored least is
+/// evicted and counts from 0 again.
 const SENDERS_MAX: usize = 10_000;
 /// Publishers of a key that are counted apart; beyond, new ones share one count.
 const PUBLISHERS_MAX: usize = 100;

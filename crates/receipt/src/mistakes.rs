@@ -10,7 +10,7 @@ use crate::{PublicKey, text};
 /// Advice where a signature is over none of the usual wrong messages.
 const UNKNOWN: &str = "it is over none of the usual wrong messages either: another key than client.publicKey signed \
                        it, or something was changed after it was signed";
-/// The same, where the key of `client.publicKey` has signed the request.
+/// Advice in that case where the key of `client.publicKey` has signed the request.
 const UNKNOWN_OF_SENDER: &str = "it is over none of the usual wrong messages either: another key than the request's \
                                  signed the receipt, or it was changed after it was signed";
 

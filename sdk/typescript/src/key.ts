@@ -37,7 +37,7 @@ const ED25519_SPKI_HEAD = Uint8Array.from([
 ]);
 const KINDS_TEXT = "Ed25519, RSA with 2048 bits and an exponent above 65536, or ECDSA P-256";
 
-/** Return a public key in PEM (SPKI). Throws `KeyError` for what the service refuses in a receipt. */
+/** Return a public key in SPKI PEM. Throws `KeyError` for what the service refuses in receipts. */
 export function publicKeyOf(pem: string): PublicKey {
   if (pem.length > PUBLIC_PEM_MAX) throw new KeyError("the PEM is longer than any usable key's");
   const der = fromPem(pem, "PUBLIC KEY");
