@@ -21,8 +21,9 @@ pub struct VerifierConfig {
     /// Rejected receipts of one key, publisher and UTC day that are stored with their bytes.
     /// Further ones are only counted.
     pub rejected_kept_per_day_max: u32,
-    /// Bytes of rejected receipts of a UTC day that are stored, of all senders: those that stored
-    /// most are the first whose further ones are only counted.
+    /// Bytes of rejected receipts of a UTC day that are stored, of all senders. In one half, those
+    /// that stored most are the first whose further ones are only counted; the other is for the
+    /// first rejections of each key.
     pub rejected_bytes_per_day_max: u64,
     /// Pause between idle records of a partition, in milliseconds.
     pub idle_interval_ms: u64,

@@ -2,10 +2,15 @@
 //!
 //! Rejections cost their sender nothing but a valid outer signature, and keys cost nothing. So each
 //! key has a cap by publisher and day, and ten times as much over all publishers, whose names the
-//! sender chooses. All senders share the bytes of a day: a receipt is stored if the bytes stored of
-//! all senders, of its address and of its key leave room for it, as one sum. Whoever stores most is
-//! the first without room, however many keys it makes. One address fills half of the day's bytes,
-//! ten addresses ten elevenths, and the first rejections of another one always have room.
+//! sender chooses. The bytes of a day have two halves:
+//!
+//! - All senders share one half. A receipt is stored if the bytes stored of all senders, of its
+//!   address and of its key leave room for it, as one sum. Whoever stores most is the first without
+//!   room, however many keys it makes. Each further address takes part of what is left, so about 20
+//!   addresses in turn exhaust this half.
+//! - The other half is for the first rejections of each key, where the shared half has no room.
+//!   A network takes at most 1/1024 of it, with any number of keys and addresses. So 1,024 networks
+//!   have to fill their parts before the first rejections from another network have no room.
 //!
 //! Beyond, bytes aren't stored, and one row counts the rejections of a source record. So every
 //! receipt still has one outcome in the counts, and a flood leaves less in the tables than it
@@ -18,16 +23,21 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::net::IpAddr;
 
-use service::address::address_key;
+use service::address::{address_key, network_key};
 use service::instant::DAY_MS;
 
-/// Keys and addresses that are counted apart, each; beyond, the half that stored least is evicted
-/// and counts from 0 again.
+/// Keys, addresses and networks that are counted apart, each; beyond, the half that stored least is
+/// evicted and counts from 0 again.
 const SENDERS_MAX: usize = 10_000;
 /// Publishers of a key that are counted apart; beyond, new ones share one count.
 const PUBLISHERS_MAX: usize = 100;
 /// The cap of a key over all publishers, in caps of one publisher.
 const PUBLISHERS_WORTH: u32 = 10;
+/// First rejections of a key that are stored where the shared half has no room: enough to show
+/// each usual mistake of a sender that is being set up.
+const FIRST_OF_KEY: u32 = 8;
+/// Networks that have to fill their parts of the bytes for first rejections to exhaust them.
+const NETWORKS: u64 = 1_024;
 /// Bytes of a row beside those of its receipt.
 const ROW_BYTES: u64 = 512;
 
@@ -38,10 +48,15 @@ pub struct KeptRejections {
     bytes_per_day_max: u64,
     day: i64,
     hasher: RandomState,
-    bytes: u64,
+    /// Bytes in the shared half.
+    shared: u64,
+    /// Bytes in the half for first rejections.
+    first: u64,
     keys: HashMap<[u8; 32], StoredOfKey>,
-    /// Bytes by address.
+    /// Bytes in the shared half by address.
     addresses: HashMap<u128, u64>,
+    /// Bytes in the half for first rejections by network.
+    networks: HashMap<u128, u64>,
 }
 
 /// A rejected receipt that may be stored.
@@ -78,9 +93,11 @@ impl KeptRejections {
             bytes_per_day_max,
             day: i64::MIN,
             hasher: RandomState::new(),
-            bytes: 0,
+            shared: 0,
+            first: 0,
             keys: HashMap::new(),
             addresses: HashMap::new(),
+            networks: HashMap::new(),
         }
     }
 
@@ -89,23 +106,38 @@ impl KeptRejections {
         let day = one.received_at_ms.div_euclid(DAY_MS);
         if day > self.day {
             self.day = day;
-            self.bytes = 0;
+            self.shared = 0;
+            self.first = 0;
             self.keys = HashMap::new();
             self.addresses = HashMap::new();
+            self.networks = HashMap::new();
         }
         evict_smallest(&mut self.keys, |of_key| of_key.bytes);
         evict_smallest(&mut self.addresses, |bytes| *bytes);
+        evict_smallest(&mut self.networks, |bytes| *bytes);
         let of_key = self.keys.entry(*one.key_fingerprint).or_default();
         let of_address = self.addresses.entry(one.address.map_or(0, address_key)).or_default();
+        let of_network = self.networks.entry(one.address.map_or(0, network_key)).or_default();
         let bytes = one.bytes as u64 + ROW_BYTES;
-        let keeps = self.bytes + *of_address + of_key.bytes + bytes <= self.bytes_per_day_max
-            && of_key.has_room(self.hasher.hash_one(one.publisher), self.per_day_max);
-        if keeps {
-            self.bytes += bytes;
-            *of_address += bytes;
-            of_key.bytes += bytes;
+        let first_max = self.bytes_per_day_max / 2;
+        let shared_max = self.bytes_per_day_max - first_max;
+        let is_shared = self.shared + *of_address + of_key.bytes + bytes <= shared_max;
+        let is_first = of_key.stored < FIRST_OF_KEY
+            && self.first + bytes <= first_max
+            && *of_network + bytes <= first_max / NETWORKS;
+        let publisher = self.hasher.hash_one(one.publisher);
+        if !(is_shared || is_first) || !of_key.has_room(publisher, self.per_day_max) {
+            return false;
         }
-        keeps
+        of_key.bytes += bytes;
+        if is_shared {
+            self.shared += bytes;
+            *of_address += bytes;
+        } else {
+            self.first += bytes;
+            *of_network += bytes;
+        }
+        true
     }
 }
 
@@ -137,6 +169,8 @@ impl StoredOfKey {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv6Addr;
+
     use super::*;
 
     /// Key, address and publisher of a receipt, of 488 bytes: 1,000 with its row.
@@ -204,8 +238,8 @@ mod tests {
     }
 
     #[test]
-    fn the_bytes_of_a_day_are_shared_and_the_largest_senders_are_the_first_without_room() {
-        let mut kept = KeptRejections::new(u32::MAX, 1_200_000);
+    fn the_largest_senders_are_the_first_without_room_in_the_shared_half() {
+        let mut kept = KeptRejections::new(u32::MAX, 2_400_000);
         let mut next = 0;
         let mut stored = |address, keys: usize| {
             let first = next;
@@ -214,9 +248,84 @@ mod tests {
             keys.filter(|key| kept.keeps(&one(key, address, "a.example"))).count()
         };
         assert_eq!(stored(1, 1), 400, "a third: one key of one address");
-        assert_eq!(stored(1, 10_000), 200, "half in all: more keys of the address");
+        let first = 1;
+        assert_eq!(stored(1, 10_000), 200 + first, "half in all: more keys of the address");
         assert_eq!(stored(2, 10_000), 300, "half of the rest: another address");
         assert_eq!(stored(3, 10_000), 150);
         assert!(stored(4, 1) > 10);
+    }
+
+    /// Bytes of a day of which one network has 8 first rejections, each of 1,000 bytes.
+    const EIGHT_OF_A_NETWORK: u64 = 2 * NETWORKS * 8_000;
+
+    fn from<'a>(key: &'a [u8; 32], address: impl Into<IpAddr>) -> Candidate<'a> {
+        Candidate {
+            address: Some(address.into()),
+            ..one(key, 1, "a.example")
+        }
+    }
+
+    /// Fills the shared half from one /24, one address after the other.
+    fn without_shared_half(per_day_max: u32) -> KeptRejections {
+        let mut kept = KeptRejections::new(per_day_max, EIGHT_OF_A_NETWORK);
+        for address in 1..=30 {
+            for number in 0..8_192 {
+                kept.keeps(&from(&key(usize::from(address) << 32 | number), [192, 0, 2, address]));
+            }
+        }
+        assert!(kept.shared + 1_000 > EIGHT_OF_A_NETWORK / 2, "{}", kept.shared);
+        kept
+    }
+
+    #[test]
+    fn a_new_key_of_another_network_is_stored_after_addresses_that_filled_up_one_after_the_other() {
+        let mut kept = without_shared_half(u32::MAX);
+        assert!(
+            !kept.keeps(&from(&key(usize::MAX), [192, 0, 2, 31])),
+            "the network's part is full"
+        );
+        let stored = (0..20).filter(|_| kept.keeps(&from(&key(usize::MAX), [198, 51, 100, 1])));
+        assert_eq!(stored.count(), 8);
+        assert!(
+            !kept.keeps(&from(&key(usize::MAX), [203, 0, 113, 1])),
+            "the key's first are stored"
+        );
+    }
+
+    #[test]
+    fn a_key_that_the_shared_half_stored_has_its_first_rejections_already() {
+        let mut kept = KeptRejections::new(u32::MAX, EIGHT_OF_A_NETWORK);
+        for number in 0..8_192 {
+            kept.keeps(&from(&key(number % 2), [192, 0, 2, 1]));
+        }
+        assert_eq!(kept.first, 0);
+    }
+
+    #[test]
+    fn the_cap_of_a_key_and_publisher_holds_for_first_rejections() {
+        let mut kept = without_shared_half(3);
+        let stored = (0..20).filter(|_| kept.keeps(&from(&key(usize::MAX), [198, 51, 100, 1])));
+        assert_eq!(stored.count(), 3);
+    }
+
+    #[test]
+    fn a_48_of_ipv6_takes_one_networks_part_and_1_024_networks_take_them_all() {
+        let mut kept = without_shared_half(u32::MAX);
+        let ipv6 = |site: u128, subnet: u128| Ipv6Addr::from_bits(0x2001_0db8 << 96 | site << 80 | subnet << 64);
+        let first = kept.first;
+        for subnet in 0..20_000 {
+            kept.keeps(&from(&key(1 << 48 | subnet), ipv6(1, subnet as u128)));
+            assert!(kept.networks.len() <= SENDERS_MAX && kept.addresses.len() <= SENDERS_MAX);
+        }
+        assert_eq!(kept.first, first + 8_000);
+        for network in 2..NETWORKS + 10 {
+            for number in 0..10 {
+                let key = key(1 << 49 | (network << 8) as usize | number);
+                let has_room = network < NETWORKS && number < 8;
+                assert_eq!(kept.keeps(&from(&key, ipv6(network.into(), 0))), has_room, "{network}");
+            }
+        }
+        assert!(kept.shared + kept.first <= EIGHT_OF_A_NETWORK);
+        assert!(kept.first + 1_000 > EIGHT_OF_A_NETWORK / 2, "{}", kept.first);
     }
 }

@@ -1,9 +1,15 @@
 //! Attribution against a real `receipts up`: a receipt belongs to the owner of the longest verified
 //! domain that is the URL's host or a parent of it.
 
-use crate::command::{key, ndjson, receipt, receipts, sign};
-use crate::running::{Up, get, on, post, until};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use receipt::{Algorithm, Limits, SigningKey, sign_receipt};
 use serde_json::{Value, json};
+use test_engines::Dns;
+
+use crate::command::{key, ndjson, receipt, receipts, sign};
+use crate::flood::get_signed;
+use crate::running::{Up, get, on, post, until};
 
 /// URLs and publishers of receipts, and the domain that each belongs to.
 const USES: [(&str, &str, Option<&str>); 8] = [
@@ -97,5 +103,73 @@ fn a_receipt_is_the_owners_of_the_longest_verified_domain() {
         .map(|entry| entry["publisher"].as_str())
         .collect();
     assert_eq!(found, USES.map(|(.., of)| of));
+    assert_eq!(up.stop(), 0);
+}
+
+/// The owner turns subdomains off over the publisher API: their receipts are nobody's, and the
+/// sender is told.
+#[test]
+fn a_domain_verified_without_its_subdomains_leaves_their_receipts_unattributed() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let dns = Dns::start("").unwrap();
+    let resolver = dns.address().to_string();
+    let args = [
+        "keys",
+        "create",
+        "--domain",
+        "news.example",
+        "--scope",
+        "read,write",
+        "--json",
+    ];
+    let api_key = on(&data, &args).expect(0).json()["apiKey"].as_str().unwrap().to_owned();
+    let up = Up::start_set(&data, &[("RECEIPTS_OUTBOUND_TEST_RESOLVER", &resolver)]);
+    let [gateway, publisher, analytics] = ["gateway", "publisher", "analytics"].map(|name| up.url(name));
+
+    let wish = json!({"domain": "alone.example", "method": "dns", "includeSubdomains": false}).to_string();
+    let headers = format!("Content-Type: application/json\r\nAuthorization: Bearer {api_key}\r\n");
+    let (status, answer) = post(&publisher, "/api/v1/verification/generate", &headers, wish.as_bytes());
+    assert_eq!(status, 200, "{answer}");
+    let answer: Value = serde_json::from_str(&answer).unwrap();
+    let token = answer["token"].as_str().unwrap();
+    dns.set(&format!("_service-verification.alone.example. 0 IN TXT \"{token}\""))
+        .unwrap();
+    let (status, checked) = get(&publisher, "/api/v1/verification/check?domain=alone.example", &api_key);
+    assert_eq!(
+        (status, &checked["verified"], &checked["includeSubdomains"]),
+        (200, &json!(true), &json!(false)),
+        "{checked}"
+    );
+
+    let key = SigningKey::generate(Algorithm::Ed25519).unwrap();
+    for (host, is_unattributed) in [("alone.example", false), ("www.alone.example", true)] {
+        let mut receipt = receipt(key.public_key_pem());
+        receipt["content"]["url"] = json!(format!("https://{host}/lead"));
+        receipt["content"]["publisher"] = json!(host);
+        let body = sign_receipt(receipt.to_string().as_bytes(), &key, &Limits::default()).unwrap();
+        let signature = STANDARD.encode(key.sign(&body).unwrap());
+        let headers = format!("Content-Type: application/json\r\nX-Service-Signature: {signature}\r\n");
+        assert_eq!(post(&gateway, "/api/v1/receipts", &headers, &body).0, 202);
+        let path = format!("/api/v1/receipts/{}", receipt["receiptId"].as_str().unwrap());
+        let mut outcome = Value::Null;
+        until("the outcome", || {
+            outcome = get_signed(&analytics, &path, &key);
+            outcome["status"] == "verified"
+        });
+        assert_eq!(
+            outcome["receipts"][0]["beforeVerification"], is_unattributed,
+            "{host}: {outcome}"
+        );
+    }
+    until("the owner's total", || {
+        let path = "/api/v1/analytics/dashboard?domain=alone.example";
+        get(&analytics, path, &api_key).1["totalReceipts"] == 1
+    });
+    let summary = get_signed(&analytics, "/api/v1/client/summary", &key);
+    assert_eq!(
+        summary["unattributed"],
+        json!({"receipts": 1, "byHost": [{"host": "www.alone.example", "receipts": 1}]})
+    );
     assert_eq!(up.stop(), 0);
 }

@@ -288,7 +288,7 @@ fn ask_signed(url: &str, path: &str, key: &SigningKey, from: &str) -> String {
 }
 
 /// The body of such an answer.
-fn get_signed(url: &str, path: &str, key: &SigningKey) -> Value {
+pub(crate) fn get_signed(url: &str, path: &str, key: &SigningKey) -> Value {
     let text = ask_signed(url, path, key, "198.51.100.7");
     serde_json::from_str(text.trim_end().lines().last().unwrap()).unwrap_or_else(|_| panic!("{text}"))
 }

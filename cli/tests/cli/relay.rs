@@ -325,6 +325,44 @@ fn a_full_spool_refuses_and_loses_nothing() {
     assert_eq!(relay.post(&uses(3)).0, 202);
 }
 
+/// The commands of docs/relay.md for batches in `rejected/`.
+#[test]
+fn a_batch_that_was_refused_as_a_whole_is_sent_again_when_it_is_moved_back() {
+    let dir = tempfile::tempdir().unwrap();
+    key(dir.path(), "Ed25519");
+    let is_known = Arc::new(AtomicBool::new(false));
+    let known = Arc::clone(&is_known);
+    let (url, came) = answering(move |_| {
+        if known.load(Ordering::Relaxed) {
+            return accepted();
+        }
+        let problem = json!({"type": "https://receipts.example.com/problems/client_key_unknown",
+                             "code": "client_key_unknown", "status": 401, "detail": "register the key"});
+        let headers = "Content-Type: application/problem+json\r\n";
+        response("401 Unauthorized", headers, &problem.to_string())
+    });
+    let mut relay = RunningRelay::start(dir.path(), &url, &[]);
+    assert_eq!(relay.post(&content_use(1).to_string()).0, 202);
+    relay.until("the batch is refused", |relay| {
+        relay.request("GET", "/v1/state", "").unwrap().1["refused"] == 1
+    });
+    let refused = came.recv().unwrap().decoded();
+    assert_eq!(relay.signal("-TERM"), Some(0));
+    is_known.store(true, Ordering::Relaxed);
+    let document = include_str!("../../../docs/relay.md");
+    let command = document.lines().find(|line| line.starts_with("mv ")).unwrap();
+    let moved = std::process::Command::new("sh")
+        .args(["-c", &command.replace("/var/lib/receipts-relay", "spool")])
+        .current_dir(dir.path())
+        .status();
+    assert!(moved.unwrap().success());
+    let mut relay = RunningRelay::start(dir.path(), &url, &[]);
+    relay.until("the batch is acknowledged", |relay| {
+        relay.request("GET", "/v1/state", "").unwrap().1["acknowledged"] == 1
+    });
+    assert_eq!(came.recv().unwrap().decoded(), refused);
+}
+
 /// A gateway that answers two of three requests badly, and knows which receipts it accepted.
 struct UnreliableGateway {
     /// Batch ID to body.

@@ -167,7 +167,7 @@ impl Judge {
         let signed = signed.map_err(
             |(reason, detail)| match batch.key_pem.as_deref().map(|pem| self.keys.get(pem)) {
                 Some(Ok(key)) if key.algorithm() == batch.algorithm => {
-                    let advice = mistakes::advice(&key, &payload, &batch.signature, None);
+                    let advice = mistakes::advice(&key, &payload, &batch.signature, None, false);
                     (reason, format!("{detail}; {advice}"))
                 }
                 _ => (reason, detail),

@@ -395,7 +395,14 @@ impl Judge {
                     // The tape has the receipt that was read last.
                     let read = self.scan(text, &mut scratch.tape).ok();
                     let read = read.map(|()| (&scratch.tape, text));
-                    mistakes::advice(&key, &scratch.canonical[canonical], &receipt.signature, read)
+                    let signed_request = matches!(outer, Ok(Some(_)));
+                    mistakes::advice(
+                        &key,
+                        &scratch.canonical[canonical],
+                        &receipt.signature,
+                        read,
+                        signed_request,
+                    )
                 });
                 JudgingState::Unsigned(Box::new(receipt))
             }

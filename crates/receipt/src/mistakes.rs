@@ -8,8 +8,11 @@ use crate::tape::{NodeId, NodeKind, Tape};
 use crate::{PublicKey, text};
 
 /// Advice where a signature is over none of the usual wrong messages.
-const UNKNOWN: &str = "it is over none of the usual wrong messages either: check that client.publicKey is the key \
-                       that signed, and that nothing changed afterwards";
+const UNKNOWN: &str = "it is over none of the usual wrong messages either: another key than client.publicKey signed \
+                       it, or something was changed after it was signed";
+/// Advice in that case where the key of `client.publicKey` has signed the request.
+const UNKNOWN_OF_SENDER: &str = "it is over none of the usual wrong messages either: another key than the request's \
+                                 signed the receipt, or it was changed after it was signed";
 
 /// A way in which JSON libraries write the members that are signed.
 struct JsonStyle {
@@ -119,13 +122,16 @@ const STYLES: [JsonStyle; 11] = [
 ];
 
 /// Returns advice for a signature that isn't over `canonical`. `document` is the signed document
-/// where it is at hand. Verifies about 20 times.
+/// where it is at hand; `signed_request` says that the key has signed the request around it.
+/// Verifies about 20 times.
 pub(crate) fn advice(
     key: &PublicKey,
     canonical: &[u8],
     signature: &[u8],
     document: Option<(&Tape, &str)>,
+    signed_request: bool,
 ) -> &'static str {
+    let unknown = if signed_request { UNKNOWN_OF_SENDER } else { UNKNOWN };
     let is_over = |message: &[u8]| key.verify(message, signature);
     let digest = sha256(canonical);
     if is_over(&digest) || is_over(hex::encode(digest).as_bytes()) {
@@ -137,7 +143,7 @@ pub(crate) fn advice(
     if is_pss(key, canonical, signature) {
         return "it is RSA-PSS: sign with PKCS#1 v1.5 and SHA-256";
     }
-    let Some((tape, text)) = document else { return UNKNOWN };
+    let Some((tape, text)) = document else { return unknown };
     for skipped in [&SIGNATURE_MEMBERS[..1], &[]] {
         let whole = JsonStyle {
             is_sorted: true,
@@ -152,7 +158,7 @@ pub(crate) fn advice(
     let style = STYLES
         .iter()
         .find(|style| is_over(&style.write(tape, text, &SIGNATURE_MEMBERS, None)));
-    style.map_or(UNKNOWN, |style| style.advice)
+    style.map_or(unknown, |style| style.advice)
 }
 
 /// Whether a signature is RSA-PSS of the right bytes.

@@ -13,7 +13,6 @@ from test_use import receipt_of
 
 from receipts_client import UseError, Webhook, WebhookError, canonicalize
 from receipts_client.batch import signed_batch
-from receipts_client.signers import verify
 from receipts_client.testing import new_signer
 from receipts_client.use import new_id
 
@@ -101,11 +100,14 @@ def test_batch_is_judged_with_its_own_signature() -> None:
     assert code_of(Webhook(), canonicalize(dropped)) == "bad_batch_signature"
 
 
-def test_key_of_small_order_verifies_nothing() -> None:
+def test_signature_with_a_key_of_small_order_is_refused() -> None:
     # The identity as key and R, and S = 0: OpenSSL accepts it for every message.
     identity = (1).to_bytes(32, "little")
     der = bytes.fromhex("302a300506032b6570032100") + identity
     pem = (
         f"-----BEGIN PUBLIC KEY-----\n{base64.b64encode(der).decode()}\n-----END PUBLIC KEY-----\n"
     )
-    assert not verify(pem.encode(), b"anything", identity + bytes(32))
+    receipt = json.loads(RECEIPT)
+    receipt["client"]["publicKey"] = pem
+    receipt["signature"] = base64.b64encode(identity + bytes(32)).decode()
+    assert code_of(Webhook(), json.dumps(receipt).encode()) == "bad_public_key"

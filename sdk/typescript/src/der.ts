@@ -9,7 +9,6 @@ export interface Element {
 
 export const INTEGER = 0x02;
 export const BIT_STRING = 0x03;
-export const OBJECT_IDENTIFIER = 0x06;
 export const SEQUENCE = 0x30;
 
 /** Return the elements from `start` to `end`, or `undefined` if the bytes aren't DER. */

@@ -51,8 +51,8 @@ function withAdvice<T>(
   otherwise: string,
   read: (text: string) => T,
 ): T {
-  const text = typeof pem === "string" ? unescaped(pem) : "";
-  const label = /^-----BEGIN ([A-Z0-9 ]+)-----/.exec(text.trimStart())?.[1] ?? "";
+  const text = typeof pem === "string" ? unescaped(pem).trim() : "";
+  const label = /^-----BEGIN ([A-Z0-9 ]+)-----/.exec(text)?.[1] ?? "";
   if (label && label !== wanted) {
     throw new KeyError(`the key is a ${label}, not a ${wanted}: ${advice[label] ?? otherwise}`);
   }

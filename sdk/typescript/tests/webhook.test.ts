@@ -129,7 +129,23 @@ test("a point that isn't on the curve is no usable key", async () => {
   await assert.rejects(new Webhook().verify(body(changed)), codeIs("bad_public_key"));
 });
 
-test("a key of small order verifies nothing", async () => {
+test("receipts carry the public keys that the vectors have in receipts", async () => {
+  type Key = { name: string; pem: string; algorithm?: string; inReceipts?: boolean };
+  const { client, usage } = example;
+  for (const { name, pem, algorithm, inReceipts } of vectors<Key>("public-keys")) {
+    const receipt = {
+      ...example,
+      client: { ...client, publicKey: pem },
+      usage: { ...usage, context: "changed" },
+      signatureAlgorithm: algorithm ?? "Ed25519",
+    };
+    // Nobody signed this receipt, so the check behind the key's refuses it.
+    const code = inReceipts ? "bad_signature" : "bad_public_key";
+    await assert.rejects(new Webhook().verify(body(receipt)), codeIs(code), name);
+  }
+});
+
+test("a receipt that anybody can sign for is refused", async () => {
   // The identity as key and as R, and S = 0: OpenSSL accepts it for every message.
   const identity = Buffer.alloc(32);
   identity[0] = 1;
@@ -139,7 +155,7 @@ test("a key of small order verifies nothing", async () => {
   const signature = Buffer.concat([identity, Buffer.alloc(32)]).toString("base64");
   const signatureAlgorithm = "Ed25519";
   const forged = { ...example, client: { ...client, publicKey }, signature, signatureAlgorithm };
-  await assert.rejects(new Webhook().verify(body(forged)), codeIs("bad_signature"));
+  await assert.rejects(new Webhook().verify(body(forged)), codeIs("bad_public_key"));
 });
 
 test("a batch is good if its signature and all its receipts are", async () => {

@@ -712,6 +712,45 @@ fn usual_signing_mistakes_are_recognised() {
     assert!(found.contains("RSA-PSS"), "{found}");
 }
 
+/// Whether a key is the wrong one can't be computed, so both causes are named. Behind a good
+/// signature of the request, client.publicKey is its sender's.
+#[test]
+fn a_receipt_signed_with_another_key_is_told_apart_from_the_other_mistakes() {
+    let other = SigningKey::generate(Algorithm::Ed25519).unwrap();
+    let mut receipt = signed(1, ED25519);
+    let mut members = receipt.clone();
+    remove(&mut members, "/signature");
+    remove(&mut members, "/signatureAlgorithm");
+    let canonical = serde_jcs::to_vec(&members).unwrap();
+    set(
+        &mut receipt,
+        "/signature",
+        json!(STANDARD.encode(other.sign(&canonical).unwrap())),
+    );
+    let body = bytes(&receipt);
+    let detail = |request_signature: Option<&str>| {
+        let arrival = Arrival {
+            request_signature,
+            ..arrival(BodyKind::Receipt, &body)
+        };
+        let explained = serde_json::to_value(judge().explain(&arrival)).unwrap();
+        assert_eq!(explained["reason"], "bad_signature", "{explained}");
+        let checks = explained["checks"].as_array().unwrap();
+        checks.last().unwrap()["detail"].as_str().unwrap().to_owned()
+    };
+    let unsigned = detail(None);
+    assert!(
+        unsigned.contains("another key than client.publicKey signed it, or something was changed"),
+        "{unsigned}"
+    );
+    let request_signature = STANDARD.encode(key(ED25519).sign(&body).unwrap());
+    let sent = detail(Some(&request_signature));
+    assert!(
+        sent.contains("another key than the request's signed the receipt, or it was changed"),
+        "{sent}"
+    );
+}
+
 /// A flood of bad signatures costs one verification each.
 #[test]
 fn few_bad_signatures_of_a_second_are_diagnosed() {

@@ -442,6 +442,25 @@ fn private_keys_are_read_or_refused_with_a_command() {
     }
 }
 
+/// A receipt carries fewer forms of a public key than programs may have.
+#[test]
+fn public_keys_are_read_as_receipts_carry_them() {
+    let text = std::fs::read_to_string(vectors().join("public-keys.json")).unwrap();
+    let list: Vec<Value> = serde_json::from_str(&text).unwrap();
+    assert!(list.len() > 30);
+    for vector in list {
+        let name = &vector["name"];
+        match PublicKey::from_pem(vector["pem"].as_str().unwrap()) {
+            Ok(key) => assert_eq!(
+                (&vector["inReceipts"], &vector["algorithm"]),
+                (&json!(true), &json!(key.algorithm().as_str())),
+                "{name}"
+            ),
+            Err(error) => assert_ne!(vector["inReceipts"], true, "{name}: {error}"),
+        }
+    }
+}
+
 /// Publishers as the gateway reads them beside a URL, whose canonical host decides.
 #[test]
 fn publishers() {

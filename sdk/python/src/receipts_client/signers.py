@@ -9,17 +9,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
     PublicFormat,
     load_pem_private_key,
-    load_pem_public_key,
 )
+
+from .public_key import KindError, PublicKey, algorithm_of
 
 ALGORITHMS = ("Ed25519", "RSA-2048", "ECDSA-P256")
 
@@ -44,11 +44,6 @@ _PUBLIC_FORMS = {
     "CERTIFICATE": ("a certificate", "openssl x509 -pubkey -noout -in FILE"),
 }
 
-# The y coordinates, less than 2^255, of the points of edwards25519 with an order of at most 8.
-_P = 2**255 - 19
-_Y8 = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
-_SMALL = {0, 1, _P - 1, _P, _P + 1, _Y8, _P - _Y8}
-
 
 class Signer(Protocol):
     """A key. ``algorithm`` is one of ``ALGORITHMS``, ``public_key`` its SPKI in PEM."""
@@ -64,20 +59,6 @@ class Signer(Protocol):
 
         Called from several threads.
         """
-
-
-def algorithm_of(key: object) -> str:
-    """Return the algorithm of a public key. Raises ``ValueError`` for a key of another kind."""
-    if isinstance(key, Ed25519PublicKey):
-        return "Ed25519"
-    if isinstance(key, rsa.RSAPublicKey) and key.key_size == 2048:
-        # Signatures with small exponents have been forged.
-        if key.public_numbers().e > 65_536:
-            return "RSA-2048"
-        raise ValueError("the RSA key's exponent must be above 65,536")
-    if isinstance(key, ec.EllipticCurvePublicKey) and key.curve.name == "secp256r1":
-        return "ECDSA-P256"
-    raise ValueError("the key is of another kind than Ed25519, RSA with 2048 bits and ECDSA P-256")
 
 
 class PemSigner:
@@ -137,16 +118,13 @@ class CallbackSigner:
             what, command = _PUBLIC_FORMS.get(label, ("no public key in SPKI PEM", _TO_PUBLIC))
             raise ValueError(f"the key is {what}: {command}")
         try:
-            key = load_pem_public_key(data)
-        except (ValueError, UnsupportedAlgorithm) as error:
-            raise ValueError(f"the public key can't be read ({error}): {_TO_PUBLIC}") from None
-        try:
-            self.algorithm = algorithm_of(key)
-        except ValueError as error:
+            key = PublicKey(data.decode())
+        except KindError as error:
             raise ValueError(f"{error}: {_NEW_KEY}") from None
-        # As other libraries write it: what receipts carry is compared as a text.
-        encoded = key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-        self.public_key = encoded.decode()
+        except ValueError as error:
+            raise ValueError(f"the public key can't be read ({error}): {_TO_PUBLIC}") from None
+        self.algorithm = key.algorithm
+        self.public_key = key.pem
         self._sign = sign
 
     def sign(self, message: bytes) -> bytes:
@@ -169,47 +147,12 @@ def signature_text(signer: Signer, message: bytes) -> str:
 
 def check(signer: Signer) -> None:
     """Sign a text, and verify it. Raises ``ValueError`` if the key isn't that of the signatures."""
-    if signer.algorithm != algorithm_of(load_pem_public_key(signer.public_key.encode())):
+    key = PublicKey(signer.public_key)
+    if signer.algorithm != key.algorithm:
         raise ValueError(f"the signer's public key isn't for {signer.algorithm}")
     message = b"receipts_client"
-    if not verify(signer.public_key.encode(), message, signer.sign(message)):
+    if not key.verify(message, signer.sign(message)):
         raise ValueError(
             "the signer's signatures aren't its public key's: check which key it uses, and that it "
             f"signs as {signer.algorithm} (docs/receipt-format.md)"
         )
-
-
-def verify(pem: bytes, message: bytes, signature: bytes) -> bool:
-    """Return whether the signature is the key's. Raises ``ValueError`` for an unusable key."""
-    key = load_pem_public_key(pem)
-    try:
-        if isinstance(key, Ed25519PublicKey):
-            if _is_small(pem_der(pem)[-32:]) or _is_small(signature[:32]):
-                return False
-            key.verify(signature, message)
-        elif isinstance(key, rsa.RSAPublicKey):
-            key.verify(signature, message, padding.PKCS1v15(), hashes.SHA256())
-        elif isinstance(key, ec.EllipticCurvePublicKey):
-            if len(signature) == 64:
-                r, s = signature[:32], signature[32:]
-                signature = encode_dss_signature(int.from_bytes(r, "big"), int.from_bytes(s, "big"))
-            key.verify(signature, message, ec.ECDSA(hashes.SHA256()))
-        else:
-            raise ValueError("the key is of another kind")
-    except InvalidSignature:
-        return False
-    return True
-
-
-def pem_der(pem: bytes) -> bytes:
-    """Return the DER of a public key in PEM."""
-    key = load_pem_public_key(pem)
-    return key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-
-
-def _is_small(point: bytes) -> bool:
-    """Whether a point of edwards25519 has an order of at most 8, in any encoding.
-
-    The service rejects signatures with such a key or R (`verify_strict` of ed25519-dalek).
-    """
-    return int.from_bytes(point, "little") & ~(1 << 255) in _SMALL

@@ -7,13 +7,10 @@ import hashlib
 from collections.abc import Collection
 from typing import Any
 
-from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives.serialization import load_pem_public_key
-
 from .canonical import CanonicalError, canonicalize, parse
 from .canonical_url import canonical_host, host_of
 from .errors import ReceiptsError, UseError
-from .signers import algorithm_of, pem_der, verify
+from .public_key import PublicKey
 
 
 class WebhookError(ReceiptsError):
@@ -102,12 +99,12 @@ def _check_signature(value: dict[str, Any], pem: str, code: str) -> str:
     except (KeyError, TypeError, ValueError) as error:
         raise WebhookError("malformed", f"isn't signed: {error!r}") from error
     try:
-        data = pem.encode()
-        kind = algorithm_of(load_pem_public_key(data))
-    except (ValueError, AttributeError, UnsupportedAlgorithm) as error:
+        key = PublicKey(pem)
+    except (ValueError, TypeError) as error:
         raise WebhookError("bad_public_key", str(error)) from error
-    if kind != algorithm:
-        raise WebhookError("key_algorithm_mismatch", f"the key is for {kind}, not {algorithm}")
-    if not verify(data, message, signature):
+    if key.algorithm != algorithm:
+        detail = f"the key is for {key.algorithm}, not {algorithm}"
+        raise WebhookError("key_algorithm_mismatch", detail)
+    if not key.verify(message, signature):
         raise WebhookError(code, "the signature isn't the key's")
-    return hashlib.sha256(pem_der(data)).hexdigest()
+    return hashlib.sha256(key.der).hexdigest()
