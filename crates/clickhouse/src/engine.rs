@@ -255,6 +255,8 @@ fn resting_settings(config: &WarehouseConfig, wait_ms_max: u64) -> Vec<(String, 
         ("async_insert", "0".to_owned()),
         // The setting of our inserts (see `client`).
         ("optimize_on_insert", "0".to_owned()),
+        // The first merge builds them: an inserted part has few granules to skip.
+        ("materialize_skip_indexes_on_insert", "0".to_owned()),
         // A rewritten block must be written: what was thought written may be gone after power loss.
         ("insert_deduplicate", "0".to_owned()),
     ]
