@@ -27,6 +27,8 @@ use crate::shard_database::shard_database;
 const POLL_WAIT_MAX: Duration = Duration::from_millis(500);
 /// Records that one poll returns.
 const POLL_RECORDS_MAX: usize = 256;
+/// Intervals after which a position is published although no evidence precedes it.
+const INTERVALS_WITHOUT_ROWS: u32 = 6;
 /// The part of readiness that fails while evidence can't be stored.
 const PART: &str = "evidence";
 
@@ -75,6 +77,17 @@ impl Gathered {
             opened: Instant::now(),
         }
     }
+
+    /// Time until an insert is due, where nothing is inserted that has no rows yet.
+    fn wait(&self, interval: Duration) -> Duration {
+        let has_rows = self.shards.values().any(|shard| !shard.rows.is_empty());
+        let interval = if has_rows {
+            interval
+        } else {
+            interval * INTERVALS_WITHOUT_ROWS
+        };
+        interval.saturating_sub(self.opened.elapsed())
+    }
 }
 
 impl EvidenceWriter {
@@ -98,7 +111,7 @@ impl EvidenceWriter {
             let limits = PollLimits {
                 records_max: POLL_RECORDS_MAX,
                 bytes_max: config.evidence_bytes_max.saturating_sub(gathered.bytes).max(1),
-                wait_max: interval.saturating_sub(gathered.opened.elapsed()).min(POLL_WAIT_MAX),
+                wait_max: gathered.wait(interval).min(POLL_WAIT_MAX),
             };
             let polled = tokio::select! {
                 () = self.retry.stop.cancelled() => return Ok(()),
@@ -118,10 +131,10 @@ impl EvidenceWriter {
                 }
                 Err(error) => self.failed(error, &mut pauses).await?,
             }
-            if gathered.bytes < config.evidence_bytes_max && gathered.opened.elapsed() < interval {
+            let wait = gathered.wait(interval);
+            if gathered.bytes < config.evidence_bytes_max && !wait.is_zero() {
                 if is_little {
-                    let pause = interval.saturating_sub(gathered.opened.elapsed()).min(POLL_WAIT_MAX);
-                    tokio::time::sleep(pause).await;
+                    tokio::time::sleep(wait.min(POLL_WAIT_MAX)).await;
                 }
                 continue;
             }
