@@ -108,7 +108,7 @@ impl Default for AnalyticsConfig {
             address_share_percent_max: 50,
             head_bytes_max: 16 << 10,
             head_wait_ms_max: 10_000,
-            health_interval_ms: 2_000,
+            health_interval_ms: 5_000,
             audit_interval_ms: 60_000,
             usage_check_percent_max: 1,
             drain_ms_max: 10_000,

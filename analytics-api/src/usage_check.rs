@@ -15,7 +15,7 @@ use warehouse::WarehouseError;
 use crate::state::AnalyticsState;
 
 /// The shortest pause between two days.
-const PAUSE_MIN: Duration = Duration::from_secs(5);
+const PAUSE_MIN: Duration = Duration::from_secs(30);
 /// Mismatches of one day that are logged.
 const LOGGED_MAX: usize = 10;
 

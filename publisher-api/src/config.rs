@@ -106,7 +106,7 @@ impl Default for PublisherConfig {
             looks_per_minute: 60,
             expiry_interval_ms: 60_000,
             directory_interval_ms: 10_000,
-            health_interval_ms: 2_000,
+            health_interval_ms: 5_000,
             drain_ms_max: 10_000,
         }
     }

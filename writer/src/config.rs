@@ -40,7 +40,7 @@ impl Default for WriterConfig {
             batch_bytes_max: 32 << 20,
             retry_wait_ms_min: 50,
             retry_wait_ms_max: 5_000,
-            rebuild_poll_interval_ms: 2_000,
+            rebuild_poll_interval_ms: 5_000,
             evidence: true,
             evidence_interval_ms: 10_000,
             evidence_bytes_max: 16 << 20,
