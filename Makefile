@@ -235,6 +235,11 @@ bench: deps chdb ## Criterion benches, and the comparison that writes benches/ru
 	cargo bench --locked --package benches
 	cargo run --release --locked --package benches --bin compare
 
+.PHONY: cost
+cost: deps chdb kafka ## The cost ledger: CPU, switches, bytes and memory of a receipt, compared with the last run (COST_FLAGS="--only up/batches-1000" for a part)
+	cargo build --release --locked --workspace --bins
+	$(TARGET)/release/compare cost $(COST_FLAGS)
+
 .PHONY: size-check
 size-check: deps chdb ## Measure what one receipt costs here, and compare it with docs/sizing.md (4 minutes)
 	cargo build --release --locked --package receipts-cli --package load-tests --bins

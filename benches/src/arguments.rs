@@ -21,9 +21,9 @@ use crate::server::ServeArguments;
 Exit codes: 0 the run was made, whatever its figures; 2 it could not be made or written."
 )]
 pub struct Arguments {
-    /// A server that this program measures.
+    /// Another program than the measurement of figures.
     #[command(subcommand)]
-    pub hidden: Option<Hidden>,
+    pub program: Option<Program>,
     /// Measurements to make.
     #[command(flatten)]
     pub run: RunArguments,
@@ -32,13 +32,13 @@ pub struct Arguments {
 /// Measurements, their duration, and the folder of the results.
 #[derive(Debug, Args)]
 pub struct RunArguments {
-    /// Measure only figures whose name contains this; may be given several times.
+    /// Measure only what has this in its name; may be given several times.
     #[arg(long, value_name = "NAME")]
     pub only: Vec<String>,
     /// Few and short rounds: says that it works, not how fast it is.
     #[arg(long)]
     pub quick: bool,
-    /// The folder for the run's JSON file.
+    /// The folder for the run.
     #[arg(long, value_name = "DIR", default_value = "benches/runs")]
     pub out: PathBuf,
     /// The folder for logs and data while measuring; by default one beside this program.
@@ -48,14 +48,33 @@ pub struct RunArguments {
     /// program.
     #[arg(long, value_name = "DIR")]
     pub programs: Option<PathBuf>,
-    /// List the figures and stop.
+    /// List the names and stop.
     #[arg(long)]
     pub list: bool,
 }
 
-/// Hidden roles of this program.
+/// Measures what one receipt costs, and compares it with the last run
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  compare cost
+  compare cost --only up/batches-1000/ed25519 --out /tmp
+  compare cost --quick --only stages/singles
+
+Exit codes: 0 the run was made, whatever its figures; 2 it could not be made or written.")]
+pub struct CostArguments {
+    /// Cells to measure.
+    #[command(flatten)]
+    pub run: RunArguments,
+    /// Measure every cell: about 40 minutes.
+    #[arg(long, conflicts_with = "only")]
+    pub all: bool,
+}
+
+/// Other programs than the measurement of figures.
 #[derive(Debug, Subcommand)]
-pub enum Hidden {
+pub enum Program {
+    /// The cost ledger.
+    Cost(CostArguments),
     /// A server to be measured, until its standard input ends.
     #[command(hide = true)]
     Serve(ServeArguments),

@@ -3,6 +3,7 @@
 mod acknowledgement;
 mod canonical;
 mod gateway;
+mod kafka;
 mod log;
 mod outer;
 mod service;
@@ -86,6 +87,10 @@ const FIGURES: &[Figure] = &[
     Figure {
         name: "gateway-memory",
         measure: gateway::memory,
+    },
+    Figure {
+        name: "gateway-kafka",
+        measure: kafka::measure,
     },
     Figure {
         name: "service-sustained",

@@ -4,8 +4,8 @@
 
 use std::process::ExitCode;
 
-use benches::arguments::{Arguments, Hidden};
-use benches::{figures, server};
+use benches::arguments::{Arguments, Program};
+use benches::{cost, figures, server};
 use clap::Parser;
 
 #[global_allocator]
@@ -13,8 +13,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let ended = match arguments.hidden {
-        Some(Hidden::Serve(serve)) => server::run(&serve),
+    let ended = match arguments.program {
+        Some(Program::Cost(arguments)) => cost::run(&arguments),
+        Some(Program::Serve(serve)) => server::run(&serve),
         None => figures::run(&arguments.run),
     };
     match ended {

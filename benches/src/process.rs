@@ -40,13 +40,27 @@ impl Server {
             _ => Command::new(&program),
         };
         command.arg("serve").args(arguments);
+        Self::spawn(command, core)
+    }
+
+    /// Starts a program on all cores. It prints its address as one line, and ends with its input.
+    ///
+    /// # Errors
+    /// The server didn't start.
+    pub fn start_program(program: &Path, arguments: &[&str]) -> Result<Self> {
+        let mut command = Command::new(program);
+        command.args(arguments);
+        Self::spawn(command, None)
+    }
+
+    fn spawn(mut command: Command, core: Option<usize>) -> Result<Self> {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let mut line = String::new();
         BufReader::new(child.stdout.take().context("no output")?).read_line(&mut line)?;
         let address = line
             .trim()
             .parse()
-            .with_context(|| format!("the server {arguments:?} said {line:?}"))?;
+            .with_context(|| format!("{:?} printed {line:?}", command.get_program()))?;
         Ok(Self { child, address, core })
     }
 
@@ -75,18 +89,50 @@ impl Drop for Server {
     }
 }
 
+/// `/proc/PID/stat`, or that of a thread.
+#[derive(Debug, PartialEq)]
+pub struct Stat {
+    /// Name of the program or thread, at most 15 bytes.
+    pub name: String,
+    /// The process that started it.
+    pub parent: u32,
+    /// CPU time in user mode, in seconds.
+    pub user_s: f64,
+    /// CPU time in the kernel, in seconds.
+    pub system_s: f64,
+}
+
+impl Stat {
+    /// Parses the file's text.
+    ///
+    /// # Errors
+    /// The text is of another form.
+    pub fn parse(text: &str) -> Result<Self> {
+        // The second field is the name in parentheses and may hold anything; the parent's id is
+        // field 4, utime and stime are 14 and 15.
+        let whole = || {
+            let (head, rest) = text.rsplit_once(')')?;
+            let (_, name) = head.split_once('(')?;
+            let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+            let seconds = |field: usize| Some(fields.get(field)?.parse::<f64>().ok()? / TICKS_PER_SECOND);
+            Some(Self {
+                name: name.to_owned(),
+                parent: fields.get(1)?.parse().ok()?,
+                user_s: seconds(11)?,
+                system_s: seconds(12)?,
+            })
+        };
+        whole().with_context(|| format!("/proc/PID/stat is {text:?}"))
+    }
+}
+
 /// The CPU time a process took so far, all threads, in seconds.
 ///
 /// # Errors
 /// There is no such process.
 pub fn cpu_seconds(process: u32) -> Result<f64> {
-    let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
-    // The second field is the program's name in parentheses and may hold anything; utime and stime
-    // are 14 and 15.
-    let (_, rest) = stat.rsplit_once(')').context("/proc/PID/stat")?;
-    let mut fields = rest.split_ascii_whitespace().skip(11);
-    let mut ticks = || -> Result<f64> { Ok(fields.next().context("/proc/PID/stat is short")?.parse()?) };
-    Ok((ticks()? + ticks()?) / TICKS_PER_SECOND)
+    let stat = Stat::parse(&std::fs::read_to_string(format!("/proc/{process}/stat"))?)?;
+    Ok(stat.user_s + stat.system_s)
 }
 
 /// The most memory a process had resident so far, in bytes.
@@ -95,12 +141,19 @@ pub fn cpu_seconds(process: u32) -> Result<f64> {
 /// There is no such process.
 pub fn memory_peak_bytes(process: u32) -> Result<u64> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
-    let line = status
+    Ok(status_field(&status, "VmHWM")? * 1024)
+}
+
+/// The number of a line `name: number` in a file of `/proc`, without its unit.
+///
+/// # Errors
+/// There is no such line.
+pub fn status_field(text: &str, name: &str) -> Result<u64> {
+    let value = text
         .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))
-        .context("no VmHWM")?;
-    let kib: u64 = line.trim().trim_end_matches("kB").trim().parse()?;
-    Ok(kib * 1024)
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+        .with_context(|| format!("no {name}"))?;
+    Ok(value.trim().trim_end_matches("kB").trim().parse()?)
 }
 
 /// A program of that name in PATH.
@@ -122,6 +175,23 @@ fn is_program(file: &Path) -> bool {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used)]
     use super::*;
+
+    #[test]
+    fn files_of_proc_are_read_whatever_a_name_contains() {
+        let text = "42 (a) (b 1) S 7 42 42 0 -1 4194560 1 0 0 0 250 50 0 0 20 0 1 0 9 0 0";
+        let stat = Stat {
+            name: "a) (b 1".to_owned(),
+            parent: 7,
+            user_s: 2.5,
+            system_s: 0.5,
+        };
+        assert_eq!(Stat::parse(text).unwrap(), stat);
+        assert!(Stat::parse("42 (cut) S 7").is_err());
+        let status = "VmHWM:\t  1840 kB\nvoluntary_ctxt_switches:\t12\n";
+        assert_eq!(status_field(status, "VmHWM").unwrap(), 1840);
+        assert_eq!(status_field(status, "voluntary_ctxt_switches").unwrap(), 12);
+        assert!(status_field(status, "ctxt_switches").is_err());
+    }
 
     #[test]
     fn this_process_has_taken_time_and_memory() {

@@ -112,17 +112,26 @@ impl Report {
     /// # Errors
     /// The file can't be written.
     pub fn write_as(&self, folder: &Path, name: &str) -> Result<PathBuf> {
-        std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
         let day = self.at.split('T').next().unwrap_or_default();
-        let base = format!("{day}-{name}");
-        let names = std::iter::once(format!("{base}.json")).chain((2..1_000).map(|n| format!("{base}-{n}.json")));
-        let path = names.map(|name| folder.join(name)).find(|path| !path.exists());
-        let path = path.context("a thousand runs on one day")?;
+        let path = new_file(folder, &format!("{day}-{name}"), "json")?;
         let mut text = serde_json::to_string_pretty(self)?;
         text.push('\n');
         std::fs::write(&path, text).with_context(|| path.display().to_string())?;
         Ok(path)
     }
+}
+
+/// A path in `folder` that no file has yet: `<name>.<extension>`, or with a number behind the name.
+///
+/// # Errors
+/// The folder can't be made.
+pub(crate) fn new_file(folder: &Path, name: &str, extension: &str) -> Result<PathBuf> {
+    std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    let first = std::iter::once(name.to_owned());
+    let names = first.chain((2..1_000).map(|number| format!("{name}-{number}")));
+    let mut paths = names.map(|name| folder.join(format!("{name}.{extension}")));
+    let path = paths.find(|path| !path.exists());
+    path.context("a thousand runs on one day")
 }
 
 fn cells(row: &Row) -> [String; 7] {
@@ -163,7 +172,8 @@ fn layout(cells: &[String; 7], widths: &[usize; 7]) -> String {
     line.trim_end().to_owned()
 }
 
-fn slug(text: &str) -> String {
+/// A text as a part of a file's name.
+pub(crate) fn slug(text: &str) -> String {
     let words = text.replace("(R)", "").replace("(TM)", "").to_ascii_lowercase();
     let words = words
         .split(|c: char| !c.is_ascii_alphanumeric())

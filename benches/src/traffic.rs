@@ -16,6 +16,10 @@ use tokio::task::JoinSet;
 
 use crate::workload::Signed;
 
+/// Path of single receipts.
+pub const SINGLE_PATH: &str = "/api/v1/receipts";
+/// Path of batches.
+pub const BATCH_PATH: &str = "/api/v1/receipts/batch";
 /// The longest answer: the gateway's are a few hundred bytes.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
@@ -34,6 +38,8 @@ pub struct Answers {
     pub others: BTreeMap<u16, u64>,
     /// From the first request to the last answer.
     pub elapsed: Duration,
+    /// From the sending of each request to its answer, in microseconds.
+    pub latencies_us: Vec<f64>,
 }
 
 impl Requests {
@@ -53,6 +59,12 @@ impl Requests {
             Bytes::from(request)
         });
         Self { whole: whole.collect() }
+    }
+
+    /// Number of the different requests.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.whole.len() as u64
     }
 
     /// Sends `total` requests over `connections`, taking turns among the bodies, one request at a
@@ -84,8 +96,10 @@ impl Requests {
             tasks.spawn(talk(stream, self.clone(), Arc::clone(&turns)));
         }
         let mut answers = Answers::default();
-        while let Some(statuses) = tasks.join_next().await {
-            for (status, count) in statuses?? {
+        while let Some(talked) = tasks.join_next().await {
+            let talked = talked??;
+            answers.latencies_us.extend(talked.latencies_us);
+            for (status, count) in talked.statuses {
                 match status {
                     202 => answers.accepted += count,
                     other => *answers.others.entry(other).or_default() += count,
@@ -120,15 +134,25 @@ impl Turns {
     }
 }
 
-async fn talk(mut stream: TcpStream, requests: Requests, turns: Arc<Turns>) -> Result<BTreeMap<u16, u64>> {
-    let mut statuses = BTreeMap::new();
+/// Answers on one connection.
+#[derive(Default)]
+struct Talked {
+    statuses: BTreeMap<u16, u64>,
+    latencies_us: Vec<f64>,
+}
+
+async fn talk(mut stream: TcpStream, requests: Requests, turns: Arc<Turns>) -> Result<Talked> {
+    let mut talked = Talked::default();
     let mut buffer = Vec::with_capacity(4 * 1024);
     while let Some(turn) = turns.next().await {
         let index = usize::try_from(turn % requests.whole.len() as u64)?;
+        let began = Instant::now();
         stream.write_all(&requests.whole[index]).await?;
-        *statuses.entry(answer(&mut stream, &mut buffer).await?).or_default() += 1;
+        let status = answer(&mut stream, &mut buffer).await?;
+        talked.latencies_us.push(began.elapsed().as_secs_f64() * 1e6);
+        *talked.statuses.entry(status).or_default() += 1;
     }
-    Ok(statuses)
+    Ok(talked)
 }
 
 /// Reads one answer and returns its status. It must have a `Content-Length`, as every answer to

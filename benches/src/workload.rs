@@ -4,6 +4,7 @@ use anyhow::{Result, bail, ensure};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use rayon::prelude::*;
 use receipt::{Algorithm, Arrival, BodyKind, Judge, Judged, Limits, SigningKey};
 use serde_json::json;
 use uuid::Uuid;
@@ -140,6 +141,33 @@ pub fn singles(algorithm: Algorithm, count: usize) -> Result<Vec<Signed>> {
 /// A key can't be made.
 pub fn batches(algorithm: Algorithm, count: usize, receipts: usize) -> Result<Vec<Signed>> {
     (0..count).map(|_| Client::new(algorithm)?.batch(receipts)).collect()
+}
+
+/// Requests of `batch` receipts each, `receipts` in all, each receipt once, signed on all cores.
+/// The clients take turns: `clients` has their number by algorithm. A batch of 1 is a single
+/// receipt.
+///
+/// # Errors
+/// A key can't be made.
+pub fn unique(clients: &[(Algorithm, usize)], batch: usize, receipts: usize) -> Result<Vec<Signed>> {
+    let algorithms: Vec<Algorithm> = clients
+        .iter()
+        .flat_map(|(algorithm, count)| std::iter::repeat_n(*algorithm, *count))
+        .collect();
+    let clients = algorithms
+        .into_par_iter()
+        .map(Client::new)
+        .collect::<Result<Vec<_>>>()?;
+    let requests = (0..receipts / batch).into_par_iter();
+    let signed = requests.map(|request| {
+        let client = &clients[request % clients.len()];
+        if batch == 1 {
+            client.single()
+        } else {
+            client.batch(batch)
+        }
+    });
+    signed.collect()
 }
 
 /// Makes sure that what is about to be measured is the good path.

@@ -7,10 +7,11 @@ use std::time::Instant;
 use anyhow::Result;
 use warehouse::FINAL_SETTINGS;
 
+use super::Arguments;
 use super::service::Service;
-use super::{Arguments, sql};
 use crate::progress::Progress;
 use crate::row::{Row, number};
+use crate::sql;
 
 /// The biggest has one receipt in so many.
 const BIGGEST_SHARE: u64 = 5;

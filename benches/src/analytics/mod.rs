@@ -10,7 +10,6 @@
 //! - `mix`: what dashboards ask meanwhile
 //! - `fresh`: from acknowledged to seen, in the dashboard and in the live feed
 //! - `cost`: CPU of ingestion
-//! - `sql`: statements to the engine's socket
 
 pub mod arguments;
 mod cost;
@@ -20,7 +19,6 @@ mod loading;
 mod mix;
 mod service;
 mod speed;
-mod sql;
 mod stream;
 #[cfg(test)]
 mod tests;

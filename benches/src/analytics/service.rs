@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use load_tests::stack::Stack;
 
-use super::{Arguments, sql};
-use crate::process;
+use super::Arguments;
+use crate::{process, sql};
 
 /// A process on a data directory.
 pub(super) struct Service {

@@ -5,7 +5,8 @@ use warehouse::{EmbeddedEngine, Filter, QueryScope, WarehouseConfig};
 
 use super::loading::{DAY_MS, GRAINS, Load, publisher};
 use super::speed::{Query, Reference};
-use super::sql;
+use crate::cost::stored;
+use crate::sql;
 
 const CHUNK: u64 = 45_000;
 
@@ -37,6 +38,12 @@ async fn what_is_loaded_is_counted_and_the_reference_agrees() {
     assert!(is_without_duplicates, "{receipts}");
     let sums = "SELECT DISTINCT sum(receipts) FROM usage GROUP BY grain";
     assert_eq!(sql::run(&socket, sums).await.unwrap(), receipts);
+
+    let tables = stored::tables(&socket).await.unwrap();
+    assert!(tables["receipts"].rows >= receipts.parse().unwrap());
+    assert!(tables["usage"].inserts >= 5.0);
+    stored::columns(&socket).await.unwrap();
+    assert!(stored::events(&socket).await.unwrap()["InsertedRows"] > 0.0);
 
     let usage = Usage::new(engine.warehouse());
     for day in load.counted_days() {

@@ -10,7 +10,7 @@ use tokio::net::UnixStream;
 ///
 /// # Errors
 /// The statement failed, in the engine's words.
-pub(super) async fn run(socket: &Path, statement: &str) -> Result<String> {
+pub(crate) async fn run(socket: &Path, statement: &str) -> Result<String> {
     let mut stream = UnixStream::connect(socket)
         .await
         .with_context(|| socket.display().to_string())?;
