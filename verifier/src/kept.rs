@@ -318,9 +318,9 @@ mod tests {
             assert!(kept.networks.len() <= SENDERS_MAX && kept.addresses.len() <= SENDERS_MAX);
         }
         assert_eq!(kept.first, first + 8_000);
-        for network in 2..NETWORKS + 10 {
+        for (index, network) in (2..NETWORKS + 10).enumerate() {
             for number in 0..10 {
-                let key = key(1 << 49 | (network << 8) as usize | number);
+                let key = key(1 << 49 | index << 8 | number);
                 let has_room = network < NETWORKS && number < 8;
                 assert_eq!(kept.keeps(&from(&key, ipv6(network.into(), 0))), has_room, "{network}");
             }
