@@ -1,8 +1,11 @@
 //! Verdicts and CPU times of `verify_strict`, the lanes, the lanes with tables, and ed25519-simd,
 //! one core, messages of 1 KiB: `cargo run --release` in this folder.
 //!
-//! Without ed25519-simd and with the product's flags: `RUSTFLAGS="" cargo run --release
-//! --no-default-features`.
+//! Without ed25519-simd and with the product's flags:
+//!
+//! ```sh
+//! RUSTFLAGS='--cfg curve25519_dalek_backend="avx512"' cargo run --release --no-default-features
+//! ```
 
 use cpu_time::ThreadTime;
 use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
