@@ -486,7 +486,8 @@ fn floods_of_strangers_cost_an_honest_sender_and_its_publisher_nothing() {
         let mut outcome = Value::Null;
         until("the honest sender's outcome", || {
             outcome = get_signed(&up.url("analytics"), &format!("/api/v1/receipts/{id}"), &honest);
-            outcome["status"] != "unknown"
+            // Long floods leave more outcomes than a key may ask for in a minute.
+            outcome["status"] != "unknown" && outcome["status"] != 429
         });
         assert_eq!(outcome["status"], "verified", "{outcome}");
     }
