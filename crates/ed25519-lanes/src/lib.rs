@@ -15,11 +15,13 @@
 mod absent;
 #[cfg(target_arch = "x86_64")]
 mod lanes;
+mod signed_digits;
 
 #[cfg(not(target_arch = "x86_64"))]
 pub use absent::{Key, KeyTable, Lanes};
 #[cfg(target_arch = "x86_64")]
 pub use lanes::{Key, KeyTable, Lanes};
+pub use signed_digits::signed_digits;
 
 /// A signature to verify.
 #[derive(Clone, Copy, Debug)]

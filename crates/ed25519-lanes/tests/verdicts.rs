@@ -211,20 +211,17 @@ fn flipped_bits() {
     let mut cases = Vec::new();
     for length in [0, 40, 63, 64, 100, 200] {
         let case = signed("flipped", random, length);
-        for bit in 0..256 {
-            let mut flipped = case.clone();
-            flipped.key[bit / 8] ^= 1 << (bit % 8);
-            cases.push(flipped);
-        }
-        for bit in 0..512 {
-            let mut flipped = case.clone();
-            flipped.signature[bit / 8] ^= 1 << (bit % 8);
-            cases.push(flipped);
-        }
-        for bit in 0..8 * length {
-            let mut flipped = case.clone();
-            flipped.message[bit / 8] ^= 1 << (bit % 8);
-            cases.push(flipped);
+        let parts: [fn(&mut Case) -> &mut [u8]; 3] = [
+            |case| &mut case.key,
+            |case| &mut case.signature,
+            |case| &mut case.message,
+        ];
+        for (part, bytes) in parts.into_iter().zip([32, 64, length]) {
+            for bit in 0..8 * bytes {
+                let mut flipped = case.clone();
+                part(&mut flipped)[bit / 8] ^= 1 << (bit % 8);
+                cases.push(flipped);
+            }
         }
         cases.push(case);
     }

@@ -4,8 +4,9 @@
 use curve25519_dalek::edwards::EdwardsPoint;
 use curve25519_dalek::scalar::Scalar;
 use curve25519_dalek::traits::Identity as _;
+use ed25519_lanes::signed_digits;
 
-use crate::signed_digits::signed_digits;
+use crate::table_points::table_points;
 
 /// The table of a point for windows of `W` bits, 4 to 8: for window i the multiples 1 to 2^(W-1) of
 /// 2^(W i) times the point. Takes 160 bytes times 2^(W-1) times 253/W.
@@ -23,17 +24,7 @@ impl<const W: usize> FixedBase<W> {
     const HALF: usize = 1 << (W - 1);
 
     pub(crate) fn new(point: &EdwardsPoint) -> Self {
-        let mut multiples = Vec::with_capacity(Self::WINDOWS * Self::HALF);
-        let mut base = *point;
-        for _ in 0..Self::WINDOWS {
-            let mut multiple = base;
-            multiples.push(multiple);
-            for _ in 1..Self::HALF {
-                multiple += base;
-                multiples.push(multiple);
-            }
-            base = multiple + multiple;
-        }
+        let multiples = table_points(*point, Self::WINDOWS, Self::HALF);
         Self {
             multiples: multiples.into_boxed_slice(),
         }

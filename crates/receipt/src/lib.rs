@@ -53,7 +53,7 @@ mod scan;
 mod schema;
 mod scratch;
 mod sign;
-mod signed_digits;
+mod table_points;
 mod signing_key;
 mod spki;
 mod tables;

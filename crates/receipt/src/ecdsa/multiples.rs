@@ -1,12 +1,13 @@
 //! Multiples of a point of P-256, computed ahead, so that multiplying it by a scalar is a few dozen
 //! additions and no doubling.
 
+use ed25519_lanes::signed_digits;
 use p256::elliptic_curve::BatchNormalize as _;
 use p256::elliptic_curve::point::AffineCoordinates as _;
 use p256::{AffinePoint, ProjectivePoint};
 
 use super::field::FieldElement;
-use crate::signed_digits::signed_digits;
+use crate::table_points::table_points;
 
 /// A point other than infinity, in one line of a CPU's cache.
 #[derive(Clone, Copy, Debug)]
@@ -39,17 +40,7 @@ impl<const W: usize> Multiples<W> {
 
     /// The table of a point other than infinity.
     pub(super) fn new(point: &AffinePoint) -> Self {
-        let mut multiples = Vec::with_capacity(Self::WINDOWS * Self::HALF);
-        let mut base = ProjectivePoint::from(point);
-        for _ in 0..Self::WINDOWS {
-            let mut multiple = base;
-            multiples.push(multiple);
-            for _ in 1..Self::HALF {
-                multiple += base;
-                multiples.push(multiple);
-            }
-            base = multiple + multiple;
-        }
+        let multiples = table_points(ProjectivePoint::from(point), Self::WINDOWS, Self::HALF);
         let points = ProjectivePoint::batch_normalize(multiples.as_slice());
         Self {
             points: points.iter().map(CurvePoint::from).collect(),
