@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use rayon::prelude::*;
-use receipt::{Arrival, BatchSignature, BodyKind, Judge, Judged, RejectReason, RejectedReceipt, VerifiedReceipt};
+use receipt::{
+    Arrival, BatchSignature, BodyKind, JUDGED_TOGETHER, Judge, Judged, RejectReason, RejectedReceipt, VerifiedReceipt,
+};
 use receipt_log::{LoggedRecord, RecordKind};
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -13,10 +15,6 @@ use uuid::Uuid;
 use crate::assignment::AppendClaim;
 use crate::gathering::PolledBlock;
 use crate::traces::Traces;
-
-/// Records that one thread judges behind each other: single receipts among them have their
-/// signatures verified together.
-const TOGETHER: usize = 16;
 
 /// The identifiers that a receipt states. Nil: it couldn't be read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -220,7 +218,7 @@ pub struct JudgedBlock {
 /// Judges every receipt of a block. Runs on the calling thread's rayon pool.
 pub fn judge(judge: &Judge, block: PolledBlock) -> JudgedBlock {
     let records = |records: Vec<LoggedRecord>| {
-        let chunks = records.par_chunks(TOGETHER);
+        let chunks = records.par_chunks(JUDGED_TOGETHER);
         let verdicts: Vec<_> = chunks.flat_map_iter(|chunk| judge_records(judge, chunk)).collect();
         let judged = records.into_iter().zip(verdicts);
         judged

@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use crate::judge::CHUNK;
+use crate::judge::JUDGED_TOGETHER;
 use crate::key::{KeyedCheck, verify_all};
 use crate::{Algorithm, KeyCache, PublicKey, RejectReason};
 
@@ -38,7 +38,7 @@ impl SignatureCheck<'_> {
 /// the block's order: `BadPublicKey`, `KeyAlgorithmMismatch` or `BadSignature`.
 #[must_use]
 pub fn verify_block(checks: &[SignatureCheck<'_>], keys: &KeyCache) -> Vec<Result<(), RejectReason>> {
-    let chunks = checks.par_chunks(CHUNK);
+    let chunks = checks.par_chunks(JUDGED_TOGETHER);
     chunks.flat_map_iter(|chunk| verify_chunk(chunk, keys)).collect()
 }
 

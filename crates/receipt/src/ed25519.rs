@@ -13,7 +13,8 @@ use crate::KeyError;
 use crate::fixed_base::FixedBase;
 use crate::tables::{TableStore, Uses};
 
-/// Making a table costs as much as about ten verifications.
+/// Making a table costs as much as about ten verifications, and one for the lanes as about 40 in
+/// lanes.
 const USES_BEFORE_TABLE: u32 = 64;
 /// At most this many keys have tables, of 215 KB each: 14 MB.
 const TABLES_MAX: usize = 64;
@@ -30,13 +31,11 @@ static LANES: LazyLock<Option<Lanes>> = LazyLock::new(Lanes::detect);
 static LANE_TABLES: LazyLock<TableStore<ed25519_lanes::KeyTable>> =
     LazyLock::new(|| TableStore::new(LANE_TABLES_MAX, USES_BEFORE_TABLE));
 
-type OneKeyTable = FixedBase<6>;
-type OneBaseTable = FixedBase<8>;
-
 /// Tables of the negated points of the keys that are used most.
-static KEY_TABLES: LazyLock<TableStore<OneKeyTable>> = LazyLock::new(|| TableStore::new(TABLES_MAX, USES_BEFORE_TABLE));
+static KEY_TABLES: LazyLock<TableStore<FixedBase<6>>> =
+    LazyLock::new(|| TableStore::new(TABLES_MAX, USES_BEFORE_TABLE));
 /// The table of the base point: 655 KB.
-static BASE_TABLE: LazyLock<OneBaseTable> = LazyLock::new(|| OneBaseTable::new(&ED25519_BASEPOINT_POINT));
+static BASE_TABLE: LazyLock<FixedBase<8>> = LazyLock::new(|| FixedBase::new(&ED25519_BASEPOINT_POINT));
 /// The canonical encodings of the eight points of small order.
 static SMALL_ORDER: LazyLock<[[u8; 32]; 8]> = LazyLock::new(|| EIGHT_TORSION.map(|point| point.compress().to_bytes()));
 
@@ -144,7 +143,7 @@ impl Ed25519Key {
         challenge.copy_from_slice(hash.finish().as_ref());
         let k = Scalar::from_bytes_mod_order_wide(&challenge);
         let minus_a = -self.key.to_edwards();
-        let table = KEY_TABLES.get(self.key.as_bytes(), &self.uses, || OneKeyTable::new(&minus_a));
+        let table = KEY_TABLES.get(self.key.as_bytes(), &self.uses, || FixedBase::new(&minus_a));
         // `S B - k A`, with the same scalars as `VerifyingKey::verify` computes it.
         let r = match table {
             Some(table) => BASE_TABLE.add_product(&s, table.product(&k)),

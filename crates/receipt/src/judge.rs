@@ -23,8 +23,8 @@ use crate::tape::{NodeKind, Tape};
 use crate::verdict::{BatchSignature, Judged, Origin, RejectReason, RejectedReceipt, VerifiedReceipt};
 use crate::{KeyCache, Limits, PublicKey, SignatureBytes, mistakes, rules};
 
-/// Receipts of a batch are judged this many at a time: about half a millisecond of one core.
-pub(crate) const CHUNK: usize = 16;
+/// Receipts that one thread judges together: about half a millisecond of one core.
+pub const JUDGED_TOGETHER: usize = 16;
 
 /// Bad signatures of one second of arrivals that are compared with the usual mistakes, which takes
 /// about 20 verifications each: a flood of them costs no more than that.
@@ -32,7 +32,7 @@ const DIAGNOSED_PER_S_MAX: u64 = 10;
 
 /// Receipts of a batch are judged in steps of this many. A batch is abandoned between two steps, so
 /// which receipts are judged depends on the batch alone.
-pub(crate) const STEP: usize = 32 * CHUNK;
+pub(crate) const STEP: usize = 32 * JUDGED_TOGETHER;
 
 /// Bad signatures after which the receipts of further steps aren't judged. Whoever signs such a
 /// batch pays for one signature, and each receipt costs the service another.
@@ -90,6 +90,22 @@ struct ReadReceipt<'a> {
     key: Option<PublicKey>,
     receipt: Result<Receipt<'a>, Box<Unreadable<'a>>>,
     request_signature: Option<SignatureBytes>,
+}
+
+/// Verdicts on a receipt's signatures; `None` where there is nothing to verify.
+#[derive(Clone, Copy)]
+struct SignatureVerdicts {
+    /// On the request's.
+    outer: Option<bool>,
+    /// On its own.
+    own: Option<bool>,
+}
+
+impl SignatureVerdicts {
+    /// Whether its own signature isn't its key's, and that of the request isn't bad.
+    fn only_own_is_bad(self) -> bool {
+        self.outer != Some(false) && self.own == Some(false)
+    }
 }
 
 /// A receipt that was examined by itself.
@@ -239,8 +255,8 @@ impl Judge {
         let mut results = Vec::with_capacity(batch.receipts.len());
         for (step, ranges) in batch.receipts.chunks(STEP).enumerate() {
             let verifies = bad.load(Ordering::Relaxed) < BAD_SIGNATURES_MAX;
-            let chunks = ranges.par_chunks(CHUNK).enumerate();
-            let judged = chunks.map(|(chunk, ranges)| judge(step * STEP + chunk * CHUNK, ranges, verifies));
+            let chunks = ranges.par_chunks(JUDGED_TOGETHER).enumerate();
+            let judged = chunks.map(|(chunk, ranges)| judge(step * STEP + chunk * JUDGED_TOGETHER, ranges, verifies));
             results.extend(judged.collect::<Vec<_>>().into_iter().flatten());
         }
         results
@@ -291,8 +307,10 @@ impl Judge {
     ) -> Examined<'b> {
         scratch.canonical.clear();
         let reading = self.read(candidate, scratch);
-        let checks = reading.checks(&scratch.canonical);
-        let verdicts = checks.map(|check| check.map(|check| check.verify()));
+        let [outer, own] = reading
+            .checks(&scratch.canonical)
+            .map(|check| check.map(|check| check.verify()));
+        let verdicts = SignatureVerdicts { outer, own };
         self.conclude(reading, verdicts, diagnoses, scratch)
     }
 
@@ -311,9 +329,11 @@ impl Judge {
             .into_iter()
             .zip(verdicts.chunks_exact(2))
             .map(|(reading, verdicts)| {
-                let verdicts = [verdicts[0].ok(), verdicts[1].ok()];
-                let may_diagnose =
-                    reading.has_bad_signature(verdicts) && self.may_diagnose(reading.candidate.received_at_ms);
+                let verdicts = SignatureVerdicts {
+                    outer: verdicts[0].ok(),
+                    own: verdicts[1].ok(),
+                };
+                let may_diagnose = verdicts.only_own_is_bad() && self.may_diagnose(reading.candidate.received_at_ms);
                 self.conclude(reading, verdicts, may_diagnose, scratch)
             });
         examined.collect()
@@ -364,11 +384,10 @@ impl Judge {
     fn conclude<'b>(
         &self,
         reading: ReadReceipt<'b>,
-        verdicts: [Option<bool>; 2],
+        verdicts: SignatureVerdicts,
         diagnoses: bool,
         scratch: &mut Scratch,
     ) -> Examined<'b> {
-        let has_bad_signature = reading.has_bad_signature(verdicts);
         let ReadReceipt {
             candidate: ReceiptToJudge { text, verifies, .. },
             canonical,
@@ -378,7 +397,7 @@ impl Judge {
             ..
         } = reading;
         let raw = text.as_bytes();
-        let outer = match (&key, verdicts[0]) {
+        let outer = match (&key, verdicts.outer) {
             (Some(key), Some(false)) => Err(BadOuterSignature::new(RejectReason::BadRequestSignature, raw, key)),
             (Some(key), Some(true)) => Ok(Some(*key.fingerprint())),
             _ => Ok(None),
@@ -387,11 +406,11 @@ impl Judge {
         let state = match (receipt, key) {
             (Err(unreadable), _) => JudgingState::Unreadable(unreadable),
             (Ok(receipt), _) if outer.is_ok() && !verifies => JudgingState::Abandoned(Box::new(receipt)),
-            (Ok(receipt), Some(key)) if outer.is_ok() && !has_bad_signature => {
+            (Ok(receipt), Some(key)) if outer.is_ok() && verdicts.own == Some(true) => {
                 JudgingState::Good(Box::new(receipt), key)
             }
             (Ok(receipt), key) => {
-                advice = key.filter(|_| has_bad_signature && diagnoses).map(|key| {
+                advice = key.filter(|_| verdicts.only_own_is_bad() && diagnoses).map(|key| {
                     // The tape has the receipt that was read last.
                     let read = self.scan(text, &mut scratch.tape).ok();
                     let read = read.map(|()| (&scratch.tape, text));
@@ -418,11 +437,6 @@ impl Judge {
 }
 
 impl ReadReceipt<'_> {
-    /// Whether its own signature isn't its key's, and that of the request is.
-    fn has_bad_signature(&self, [outer, own]: [Option<bool>; 2]) -> bool {
-        outer != Some(false) && own == Some(false)
-    }
-
     /// The request's signature and its own, where they are to be verified.
     fn checks<'c>(&'c self, canonical: &'c [u8]) -> [Option<KeyedCheck<'c>>; 2] {
         let Some(key) = &self.key else { return [None; 2] };
