@@ -30,6 +30,14 @@ pub struct Machine {
 }
 
 impl Machine {
+    /// Returns the set-up as a line, without the processor.
+    pub(crate) fn summary(&self) -> String {
+        format!(
+            "{} cores, Linux {}, {}, {}, {}, commit {}",
+            self.cores, self.kernel, self.rustc, self.profile, self.file_system, self.commit
+        )
+    }
+
     /// Describes the machine; `scratch` is where logs are written.
     #[must_use]
     pub fn look(scratch: &Path) -> Self {

@@ -50,16 +50,7 @@ impl Report {
     pub fn print(&self) {
         let bold = Style::new().bold();
         let machine = &self.machine;
-        println!(
-            "\n{bold}{}{bold:#}, {} cores, Linux {}, {}, {}, {}, commit {}",
-            machine.cpu,
-            machine.cores,
-            machine.kernel,
-            machine.rustc,
-            machine.profile,
-            machine.file_system,
-            machine.commit
-        );
+        println!("\n{bold}{}{bold:#}, {}", machine.cpu, machine.summary());
         println!(
             "{} rounds each, ours and the reference in turn; medians. Load {} before, {} after.\n",
             self.rounds,

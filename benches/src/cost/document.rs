@@ -19,17 +19,12 @@ const COLUMNS: usize = 12;
 pub fn write(run: &Run) -> String {
     let machine = &run.machine;
     let mut text = format!(
-        "# Cost of a receipt, {}\n\n{}, {} cores, Linux {}, {}, {}, {}, commit {}. Load {} before.{}\n\
+        "# Cost of a receipt, {}\n\n{}, {}. Load {} before.{}\n\
          [docs/design/cost.md](../../docs/design/cost.md) explains the numbers. They are for each\n\
          receipt where nothing else is said.\n\n",
         run.at.split('T').next().unwrap_or_default(),
         machine.cpu,
-        machine.cores,
-        machine.kernel,
-        machine.rustc,
-        machine.profile,
-        machine.file_system,
-        machine.commit,
+        machine.summary(),
         number(machine.load_before),
         if run.quick {
             " **Quick: not a measurement.**"

@@ -129,7 +129,7 @@ impl Installation {
     /// Waits until so many receipts are stored; `each` runs at every look.
     ///
     /// # Errors
-    /// It took too long, or `each` failed.
+    /// The wait took too long, or `each` failed.
     pub async fn wait_for(&self, receipts: f64, mut each: impl FnMut() -> Result<()>) -> Result<()> {
         let began = Instant::now();
         loop {

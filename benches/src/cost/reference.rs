@@ -92,7 +92,7 @@ async fn server_us(server: &Server, requests: &Requests, batch: usize, singles: 
 /// Builds the bare Go server. `None` where Go isn't installed.
 ///
 /// # Errors
-/// It doesn't build.
+/// The program doesn't build.
 pub fn build_bare_go(folder: &Path) -> Result<Option<PathBuf>> {
     let Some(go) = find_in_path("go") else {
         return Ok(None);
