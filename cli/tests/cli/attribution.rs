@@ -9,7 +9,7 @@ use test_engines::Dns;
 
 use crate::command::{key, ndjson, receipt, receipts, sign};
 use crate::flood::get_signed;
-use crate::running::{Up, get, on, post, until};
+use crate::running::{Up, get, new_api_key, on, post, until};
 
 /// URLs and publishers of receipts, and the domain that each belongs to.
 const USES: [(&str, &str, Option<&str>); 8] = [
@@ -114,16 +114,7 @@ fn a_domain_verified_without_its_subdomains_leaves_their_receipts_unattributed()
     let data = dir.path().join("data");
     let dns = Dns::start("").unwrap();
     let resolver = dns.address().to_string();
-    let args = [
-        "keys",
-        "create",
-        "--domain",
-        "news.example",
-        "--scope",
-        "read,write",
-        "--json",
-    ];
-    let api_key = on(&data, &args).expect(0).json()["apiKey"].as_str().unwrap().to_owned();
+    let api_key = new_api_key(&data, "news.example", &["--scope", "read,write"]);
     let up = Up::start_set(&data, &[("RECEIPTS_OUTBOUND_TEST_RESOLVER", &resolver)]);
     let [gateway, publisher, analytics] = ["gateway", "publisher", "analytics"].map(|name| up.url(name));
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::answering::{Came, answering, response};
 use crate::command::{Ran, key, ndjson, receipt, receipts, sign};
-use crate::running::{Up, on};
+use crate::running::{Up, new_api_key, on};
 use receipt::Limits;
 use receipt_log::{EmbeddedConfig, EmbeddedLog};
 use serde_json::{Value, json};
@@ -192,16 +192,7 @@ fn what_a_receiver_took_is_counted_by_a_verifier_on_its_directory() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     let (path, public) = key(dir.path(), "Ed25519");
-    let made = [
-        "keys",
-        "create",
-        "--domain",
-        "news.example",
-        "--scope",
-        "read,write",
-        "--json",
-    ];
-    let api_key = on(&data, &made).expect(0).json()["apiKey"].as_str().unwrap().to_owned();
+    let api_key = new_api_key(&data, "news.example", &["--scope", "read,write"]);
     let signed = sign(&path, &[(); 8].map(|()| receipt(&public)));
     let mut tampered = signed[6].clone();
     tampered["usage"]["context"] = json!("changed");

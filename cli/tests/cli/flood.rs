@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::running::{Up, execute, get, on, post, until};
+use crate::running::{Up, execute, get, new_api_key, on, post, until};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
@@ -32,9 +32,7 @@ const PROXIES: &str = r#"["127.0.0.1"]"#;
 
 /// Makes an API key of a publisher that may ask often.
 fn create(data: &Path, domain: &str) -> String {
-    let args = ["keys", "create", "--domain", domain, "--json", "--tier", "enterprise"];
-    let created = on(data, &args).expect(0).json();
-    created["apiKey"].as_str().unwrap().to_owned()
+    new_api_key(data, domain, &["--tier", "enterprise"])
 }
 
 /// Answers of one flood.
@@ -486,7 +484,7 @@ fn floods_of_strangers_cost_an_honest_sender_and_its_publisher_nothing() {
         let mut outcome = Value::Null;
         until("the honest sender's outcome", || {
             outcome = get_signed(&up.url("analytics"), &format!("/api/v1/receipts/{id}"), &honest);
-            // Long floods leave more outcomes than a key may ask for in a minute.
+            // Long floods leave more outcomes than a key may query in a minute.
             outcome["status"] != "unknown" && outcome["status"] != 429
         });
         assert_eq!(outcome["status"], "verified", "{outcome}");

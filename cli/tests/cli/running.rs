@@ -200,6 +200,13 @@ pub(crate) fn on(data: &Path, args: &[&str]) -> Ran {
     receipts(&args, b"")
 }
 
+/// Makes an API key for a domain, with `more` arguments.
+pub(crate) fn new_api_key(data: &Path, domain: &str, more: &[&str]) -> String {
+    let create = ["keys", "create", "--domain", domain, "--json"];
+    let created = on(data, &[&create, more].concat()).expect(0).json();
+    created["apiKey"].as_str().unwrap().to_owned()
+}
+
 /// Sends a POST request, and returns status and answer. `headers` are lines with their ends.
 pub(crate) fn post(url: &str, path: &str, headers: &str, body: &[u8]) -> (u16, String) {
     let host = url.strip_prefix("http://").unwrap();
