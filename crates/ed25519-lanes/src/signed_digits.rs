@@ -1,7 +1,8 @@
 //! Signed digits of a scalar, for tables of multiples.
 
-/// Returns digits of `W` bits, 4 to 8, of a little-endian number, least significant first and without end:
-/// from -(2^(W-1) - 1) to 2^(W-1), so that a table has half as many multiples as there are digits.
+/// Returns digits of `W` bits, 4 to 8, of a little-endian number, least significant first and
+/// without end: from -(2^(W-1) - 1) to 2^(W-1), so that a table has half as many multiples as there
+/// are digits.
 pub fn signed_digits<const W: usize>(number: &[u8; 32]) -> impl Iterator<Item = isize> {
     let mut carry = 0;
     (0..).map(move |window| {
