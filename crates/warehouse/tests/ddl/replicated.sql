@@ -54,7 +54,7 @@ CREATE TABLE IF NOT EXISTS `receipts_1`.evidence
     receipt_id UUID CODEC(LZ4),
     payload_hash FixedString(32) CODEC(NONE),
     arrival SimpleAggregateFunction(min, Tuple(DateTime64(3, 'UTC'), UInt128, String, FixedString(32), String))
-        CODEC(ZSTD(3)),
+        CODEC(ZSTD(1)),
     INDEX receipt_id_bloom receipt_id TYPE bloom_filter(0.01) GRANULARITY 1
 )
 ENGINE = ReplicatedAggregatingMergeTree('/clickhouse/tables/receipts_1/evidence', '{replica}')
@@ -78,7 +78,7 @@ CREATE TABLE IF NOT EXISTS `receipts_1`.rejected
     request_id String CODEC(ZSTD(1)),
     client_address String CODEC(ZSTD(1)),
     kind LowCardinality(String),
-    raw String CODEC(ZSTD(3)),
+    raw String CODEC(ZSTD(1)),
     request_signature Nullable(String) CODEC(ZSTD(1)),
     origin LowCardinality(String),
     receipts UInt32 CODEC(T64, ZSTD(1)),
