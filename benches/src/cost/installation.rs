@@ -15,9 +15,11 @@ use super::cell::Shape;
 use crate::process::find_in_path;
 
 /// All requests come from one address, whose limits are out of reach.
-pub const SETTINGS: [(&str, &str); 2] = [
+pub const SETTINGS: [(&str, &str); 4] = [
     ("RECEIPTS_TELEMETRY_LOG_LEVEL", "warn"),
     ("RECEIPTS_GATEWAY_RATE_ADDRESS_VERIFICATIONS_PER_S", "0"),
+    ("RECEIPTS_GATEWAY_RATE_ADDRESS_BYTES_PER_S", "0"),
+    ("RECEIPTS_GATEWAY_RATE_KEY_RECEIPTS_PER_S", "0"),
 ];
 /// For the topic of the reference, which Kafka creates: its limit is below a batch of 1,000.
 const KAFKA: [(&str, &str); 3] = [
