@@ -19,7 +19,7 @@ const COLUMNS: usize = 12;
 pub fn write(run: &Run) -> String {
     let machine = &run.machine;
     let mut text = format!(
-        "# Cost of a receipt, {}\n\n{}, {}. Load {} before.{}\n\
+        "# Cost of a receipt, {}\n\n{},\n{}.\nLoad {} before.{}\n\
          [docs/design/cost.md](../../docs/design/cost.md) explains the numbers. They are for each\n\
          receipt where nothing else is said.\n\n",
         run.at.split('T').next().unwrap_or_default(),
@@ -138,14 +138,16 @@ fn cell(measured: &Measured, text: &mut String) {
     table(text, head, tables);
     let columns = descending(&measured.columns, |bytes| *bytes);
     let listed = [
-        ("Largest columns, B a row", columns.into_iter().take(COLUMNS).collect()),
-        ("Engine, in the whole load", measured.events.iter().collect()),
-        ("References, CPU us", measured.references.iter().collect::<Vec<_>>()),
+        ("largest columns, B a row", columns.into_iter().take(COLUMNS).collect()),
+        ("engine, in the whole load", measured.events.iter().collect()),
+        ("references, CPU us", measured.references.iter().collect::<Vec<_>>()),
     ];
-    for (what, values) in listed {
+    let rows = listed.into_iter().map(|(what, values)| {
         let values = values.iter().map(|(name, value)| format!("{name} {}", number(**value)));
-        let _ = writeln!(text, "\n{what}: {}.", values.collect::<Vec<_>>().join(", "));
-    }
+        vec![what.to_owned(), values.collect::<Vec<_>>().join(", ")]
+    });
+    text.push('\n');
+    table(text, "more | values", rows);
     for note in &measured.notes {
         let _ = writeln!(text, "\n{note}.");
     }

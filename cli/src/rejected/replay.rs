@@ -145,7 +145,7 @@ impl Replay {
             warehouse,
             log,
             retained: Retained::of(&*inspection.log).await?,
-            cpu: CpuPool::new("replay", 0, 4).map_err(CommandFailure::unavailable)?,
+            cpu: CpuPool::parallel("replay", 0, 4).map_err(CommandFailure::unavailable)?,
             judge: Arc::new(Judge::new(
                 settings.limits.clone(),
                 settings.verifier.key_cache_entries_max,

@@ -83,7 +83,7 @@ pub fn verifier(
         verdicts: verdicts.inspector(),
         policies: Some(Policies { policy, registry }),
         shard_map,
-        cpu: pool("verifier", 0, VERIFIER_QUEUE_MAX)?,
+        cpu: CpuPool::parallel("verifier", 0, VERIFIER_QUEUE_MAX).map_err(CommandFailure::unavailable)?,
         judge: Arc::new(Judge::new(
             settings.limits.clone(),
             settings.verifier.key_cache_entries_max,

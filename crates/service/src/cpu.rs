@@ -1,10 +1,12 @@
-//! The one bridge from tokio to rayon: named, bounded and metered. Work above a few microseconds
-//! goes through it, so that a tokio worker is never kept from its sockets.
+//! The one bridge from tokio to threads for computing: named, bounded and metered. Work above a few
+//! microseconds goes through it, so that a tokio worker is never kept from its sockets.
 
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
+use crossbeam_channel::Sender;
 use metrics::{counter, gauge, histogram};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
@@ -13,8 +15,20 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 #[derive(Clone)]
 pub struct CpuPool {
     name: &'static str,
-    threads: Arc<ThreadPool>,
+    threads: Threads,
     places: Arc<Semaphore>,
+}
+
+type CpuJob = Box<dyn FnOnce() + Send>;
+
+/// Threads that run jobs.
+#[derive(Clone)]
+enum Threads {
+    /// So many of them, which sleep while there is no job. A thread of rayon calls `sched_yield` 32
+    /// times before it sleeps, which costs as much as the check of a receipt.
+    Plain { jobs: Sender<CpuJob>, count: usize },
+    /// Threads of rayon, for jobs with parallel iterators.
+    Rayon(Arc<ThreadPool>),
 }
 
 /// Why a job has no result.
@@ -36,7 +50,7 @@ pub struct CpuPoolError {
     pub name: &'static str,
     /// Why.
     #[source]
-    pub source: rayon::ThreadPoolBuildError,
+    pub source: io::Error,
 }
 
 impl CpuPool {
@@ -46,27 +60,55 @@ impl CpuPool {
     /// # Errors
     /// The system gives no more threads.
     pub fn new(name: &'static str, threads: usize, queue_max: usize) -> Result<Self, CpuPoolError> {
+        let count = match threads {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            _ => threads,
+        };
+        // The pool's places bound it.
+        let (jobs, queue) = crossbeam_channel::unbounded::<CpuJob>();
+        for number in 0..count {
+            let queue = queue.clone();
+            let thread = std::thread::Builder::new().name(format!("cpu-{name}-{number}"));
+            let run = move || queue.iter().for_each(|job| job());
+            thread.spawn(run).map_err(|source| CpuPoolError { name, source })?;
+        }
+        Ok(Self::of(name, Threads::Plain { jobs, count }, queue_max))
+    }
+
+    /// As [`CpuPool::new`], with threads of rayon: its parallel iterators inside a job use the same
+    /// pool.
+    ///
+    /// # Errors
+    /// The system gives no more threads.
+    pub fn parallel(name: &'static str, threads: usize, queue_max: usize) -> Result<Self, CpuPoolError> {
         let built = ThreadPoolBuilder::new()
             .num_threads(threads)
             .thread_name(move |n| format!("cpu-{name}-{n}"))
             .build();
-        let threads = built.map_err(|source| CpuPoolError { name, source })?;
-        let places = (threads.current_num_threads() + queue_max).min(Semaphore::MAX_PERMITS);
-        Ok(Self {
+        let failed = |error| CpuPoolError {
             name,
-            threads: Arc::new(threads),
+            source: io::Error::other(error),
+        };
+        let threads = Threads::Rayon(Arc::new(built.map_err(failed)?));
+        Ok(Self::of(name, threads, queue_max))
+    }
+
+    fn of(name: &'static str, threads: Threads, queue_max: usize) -> Self {
+        let places = (threads.count() + queue_max).min(Semaphore::MAX_PERMITS);
+        Self {
+            name,
+            threads,
             places: Arc::new(Semaphore::new(places)),
-        })
+        }
     }
 
     /// Number of its threads.
     #[must_use]
     pub fn threads(&self) -> usize {
-        self.threads.current_num_threads()
+        self.threads.count()
     }
 
-    /// Runs `job` on a thread of the pool; rayon's parallel iterators inside it use the same pool.
-    /// A job whose caller has gone before it began is skipped.
+    /// Runs `job` on a thread of the pool. A job whose caller has gone before it began is skipped.
     ///
     /// # Errors
     /// [`CpuError::Busy`] at once when the queue is full, [`CpuError::Panicked`] when `job` panics.
@@ -113,7 +155,7 @@ impl CpuPool {
         let name = self.name;
         let asked = Instant::now();
         gauge!("receipts_cpu_jobs", "pool" => name).increment(1.0);
-        self.threads.spawn(move || {
+        self.threads.spawn(Box::new(move || {
             let begun = Instant::now();
             histogram!("receipts_cpu_queue_wait_seconds", "pool" => name).record(begun - asked);
             let wanted = !answer.is_closed();
@@ -129,9 +171,26 @@ impl CpuPool {
             if let Some(result) = result {
                 let _ = answer.send(result);
             }
-        });
+        }));
         wait.await
             .unwrap_or_else(|_| Err(CpuError::Panicked("the job was dropped".to_owned())))
+    }
+}
+
+impl Threads {
+    fn count(&self) -> usize {
+        match self {
+            Self::Plain { count, .. } => *count,
+            Self::Rayon(pool) => pool.current_num_threads(),
+        }
+    }
+
+    fn spawn(&self, job: CpuJob) {
+        match self {
+            // The threads have the other end for as long as this one lives.
+            Self::Plain { jobs, .. } => drop(jobs.send(job)),
+            Self::Rayon(pool) => pool.spawn(job),
+        }
     }
 }
 
@@ -168,7 +227,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_job_runs_on_the_named_pool_and_parallel_iterators_stay_in_it() {
-        let pool = CpuPool::new("test", 2, 4).unwrap();
+        let pool = CpuPool::parallel("test", 2, 4).unwrap();
         let names = pool
             .run(|| {
                 (0..64)
@@ -183,11 +242,36 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_is_returned_and_the_pool_goes_on() {
-        let pool = CpuPool::new("test", 1, 0).unwrap();
-        let none: Vec<u8> = Vec::new();
-        let result = pool.run(move || assert!(!none.is_empty(), "nothing in {}", "it")).await;
-        assert_eq!(result, Err(CpuError::Panicked("nothing in it".to_owned())));
-        assert_eq!(pool.run(|| 5).await, Ok(5));
+        for pool in [CpuPool::new("test", 1, 0), CpuPool::parallel("test", 1, 0)] {
+            let pool = pool.unwrap();
+            let none: Vec<u8> = Vec::new();
+            let result = pool.run(move || assert!(!none.is_empty(), "nothing in {}", "it")).await;
+            assert_eq!(result, Err(CpuError::Panicked("nothing in it".to_owned())));
+            assert_eq!(pool.run(|| 5).await, Ok(5));
+        }
+    }
+
+    #[tokio::test]
+    async fn jobs_run_side_by_side_on_named_threads() {
+        let pool = CpuPool::new("plain", 2, 0).unwrap();
+        assert_eq!(pool.threads(), 2);
+        let met = Arc::new(std::sync::Barrier::new(2));
+        let jobs = [0, 1].map(|_| {
+            let (pool, met) = (pool.clone(), Arc::clone(&met));
+            tokio::spawn(async move {
+                pool.run(move || {
+                    met.wait();
+                    std::thread::current().name().unwrap().to_owned()
+                })
+                .await
+            })
+        });
+        let mut names = Vec::new();
+        for job in jobs {
+            names.push(job.await.unwrap().unwrap());
+        }
+        names.sort();
+        assert_eq!(names, ["cpu-plain-0", "cpu-plain-1"]);
     }
 
     #[tokio::test]

@@ -12,7 +12,7 @@
 //! | [`request_id`] | `X-Request-Id` |
 //! | [`trace`] | `traceparent`, and the field `trace_id` of log lines |
 //! | [`data`] | the section `[data]`: where files are kept
-//! | [`cpu`] | the one bridge from tokio to rayon |
+//! | [`cpu`] | the one bridge from tokio to threads for computing |
 //! | [`rate_limit`] | requests a minute and a day, and their headers |
 //! | [`retry`] | attempts that are repeated until they succeed |
 //! | [`instant`] | milliseconds since the epoch and their text |

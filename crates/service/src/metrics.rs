@@ -113,7 +113,7 @@ pub const METRICS: &[MetricDoc] = &[
         "receipts_cpu_jobs",
         "jobs",
         &["pool"],
-        "Jobs running and waiting on the bridge to rayon.",
+        "Jobs running and waiting on the pool.",
     ),
     counter(
         "receipts_cpu_panics_total",

@@ -118,7 +118,7 @@ impl Installation {
                 clients: ClientPolicy::Open,
                 entries: EntryPolicy::Counted,
             },
-            cpu: CpuPool::new("test", 2, 64).unwrap(),
+            cpu: CpuPool::parallel("test", 2, 64).unwrap(),
             judge: Arc::new(Judge::new(Limits::default(), 100)),
             clickhouse,
             kafka,

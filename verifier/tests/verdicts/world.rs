@@ -121,7 +121,7 @@ impl World {
             policies: None,
             log_config,
             directory,
-            cpu: CpuPool::new("verifier", 2, 8).unwrap(),
+            cpu: CpuPool::parallel("verifier", 2, 8).unwrap(),
             judge: Arc::new(Judge::new(Limits::default(), 100)),
         }
     }

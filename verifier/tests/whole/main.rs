@@ -133,7 +133,7 @@ impl World {
             receipts,
             verdicts,
             warehouse,
-            cpu: CpuPool::new("test", 2, 8).unwrap(),
+            cpu: CpuPool::parallel("test", 2, 8).unwrap(),
             judge: Arc::new(Judge::new(Limits::default(), 100)),
             failures: Arc::default(),
             health: Health::new(),
