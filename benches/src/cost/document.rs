@@ -19,7 +19,7 @@ const COLUMNS: usize = 12;
 pub fn write(run: &Run) -> String {
     let machine = &run.machine;
     let mut text = format!(
-        "# Cost of a receipt, {}\n\n{},\n{}.\nLoad {} before.{}\n\
+        "# Cost of a receipt, {}\n\n| {} | {} | load {} before{} |\n|---|---|---|\n\n\
          [docs/design/cost.md](../../docs/design/cost.md) explains the numbers. They are for each\n\
          receipt where nothing else is said.\n\n",
         run.at.split('T').next().unwrap_or_default(),
@@ -27,7 +27,7 @@ pub fn write(run: &Run) -> String {
         machine.summary(),
         number(machine.load_before),
         if run.quick {
-            " **Quick: not a measurement.**"
+            ", **quick: not a measurement**"
         } else {
             ""
         },
