@@ -35,7 +35,7 @@ test('what Node and OpenSSL sign has the verdict it must have', () => {
 
 test('a payload hash is the outside one', () => {
   const request = requests.find((r) => r.receipts.length === 1);
-  const { stdout } = receipts(['explain', '--json', join(outbox, request.file)]);
+  const { stdout } = receipts(['verify', '--explain', '--json', join(outbox, request.file)]);
   assert.ok(stdout.toString().includes(request.receipts[0].payloadHash));
 });
 
@@ -133,7 +133,7 @@ test('raw checks agree with who made them', () => {
   }));
   const input = checks.map(([check], id) => JSON.stringify({ id, ...check })).join('\n');
   for (const block of ['1', '5', '256']) {
-    const verdicts = lines(receipts(['check-signature', '--block', block], input).stdout);
+    const verdicts = lines(receipts(['verify', '--raw-signatures', '--block', block], input).stdout);
     assert.deepEqual(verdicts.map((v) => [v.id, v.valid]), checks.map(([, valid], id) => [id, valid]));
   }
 });

@@ -206,7 +206,7 @@ fn batch(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// A receipt's parts as `receipts check-signature` takes them.
+/// A receipt's parts as `receipts verify --raw-signatures` takes them.
 struct RawCheck {
     pem: String,
     message: Vec<u8>,

@@ -8,7 +8,7 @@ use crate::terminal::RawOutput;
 
 const AFTER_HELP: &str = "\
 The bytes are RFC 8785's (JCS), with no newline after them: what is signed and hashed. A receipt's signatures \
-cover it without its own `signature` and `signatureAlgorithm`: `receipts explain` shows those bytes.
+cover it without its own `signature` and `signatureAlgorithm`: `receipts verify --explain` shows those bytes.
 
 Examples:
   echo '{\"b\":1.0,\"a\":\"\\u20ac\"}' | receipts canonicalize

@@ -4,9 +4,9 @@ use clap::{Parser, Subcommand};
 
 use crate::failure::{CommandFailure, CommandOutcome, EXIT_CODES};
 use crate::{
-    accounts, audit, canonicalize, check_signature, clients, completions, config, deliver, dev_token, domains, explain,
-    help_groups, idle, keygen, keys, man, migrate, new, operators, rejected, relay, repair, rewind, send, serve,
-    shards, sign, tail, trigger, up, usage, verify, version,
+    accounts, audit, canonicalize, clients, completions, config, dev_token, domains, help_groups, idle, keygen, keys,
+    man, migrate, new, operators, rejected, relay, repair, rewind, send, serve, shards, sign, tail, up, usage, verify,
+    version,
 };
 
 /// Signed usage receipts: make keys, sign, send, verify, and run the whole service
@@ -32,13 +32,9 @@ pub(crate) enum Command {
     New(Box<new::NewCommand>),
     Sign(sign::Sign),
     Send(send::Send),
-    Trigger(trigger::TriggerCommand),
-    Deliver(deliver::Deliver),
     Relay(Box<relay::Relay>),
     Verify(verify::Verify),
-    Explain(explain::Explain),
     Canonicalize(canonicalize::Canonicalize),
-    CheckSignature(check_signature::CheckSignature),
     Tail(tail::TailCommand),
     Up(Box<up::Up>),
     Serve(Box<serve::Serve>),
@@ -72,13 +68,9 @@ impl Cli {
             Command::New(command) => command.run(),
             Command::Sign(command) => command.run(),
             Command::Send(command) => command.run(),
-            Command::Trigger(command) => command.run(),
-            Command::Deliver(command) => command.run(),
             Command::Relay(command) => command.run(),
             Command::Verify(command) => command.run(),
-            Command::Explain(command) => command.run(),
             Command::Canonicalize(command) => command.run(),
-            Command::CheckSignature(command) => command.run(),
             Command::Tail(command) => command.run(),
             Command::Up(command) => command.run(),
             Command::Serve(command) => command.run(),

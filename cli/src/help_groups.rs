@@ -13,24 +13,12 @@ const COLUMNS_MAX: usize = 80;
 
 /// Headings with their commands, in the order of the help.
 const GROUPS: &[(&str, &[&str])] = &[
-    ("To try it out", &["up", "trigger", "dev-token"]),
+    ("To try it out", &["up", "dev-token"]),
     (
         "For AI operators, to make and send receipts",
-        &[
-            "keygen",
-            "new",
-            "sign",
-            "send",
-            "relay",
-            "deliver",
-            "explain",
-            "canonicalize",
-        ],
+        &["keygen", "new", "sign", "send", "relay", "canonicalize"],
     ),
-    (
-        "For publishers, to see and check who used content",
-        &["tail", "verify", "check-signature"],
-    ),
+    ("For publishers, to see and check who used content", &["tail", "verify"]),
     (
         "For SREs, on accounts and keys",
         &["keys", "accounts", "domains", "clients", "operators"],

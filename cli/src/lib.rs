@@ -1,10 +1,10 @@
 //! The `receipts` command.
 //!
 //! - [`command`]: the command line, and which command runs
-//! - offline, on files and standard input: [`keygen`], [`new`], [`sign`], [`verify`], [`explain`],
-//!   [`canonicalize`], [`check_signature`]
-//! - against a gateway: [`send`], [`trigger`], and [`relay`] for programs of this machine; against
-//!   a publisher's webhook: [`deliver`]; against the analytics API: [`tail`]
+//! - offline, on files and standard input: [`keygen`], [`new`], [`sign`], [`verify`],
+//!   [`canonicalize`]
+//! - against a gateway or a publisher's webhook: [`send`], and [`relay`] for programs of this
+//!   machine; against the analytics API: [`tail`]
 //! - on a data directory: [`up`] (all services in one process), [`accounts`](mod@accounts),
 //!   [`keys`], [`dev_token`], [`clients`], [`operators`], [`audit`], [`repair`], [`rewind`],
 //!   [`rejected`] (list, show, replay), [`usage`](mod@usage) (check, rebuild), [`config`]
@@ -25,17 +25,13 @@ pub mod accounts;
 pub mod audit;
 pub mod blocks;
 pub mod canonicalize;
-pub mod check_signature;
 pub mod clients;
 pub mod command;
 pub mod completions;
 pub mod config;
 pub mod data_dir;
-pub mod deliver;
 pub mod dev_token;
 pub mod domains;
-pub mod evidence;
-pub mod explain;
 pub mod failure;
 mod help_groups;
 pub mod idle;
@@ -62,7 +58,6 @@ pub mod shards;
 pub mod sign;
 pub mod tail;
 pub mod terminal;
-pub mod trigger;
 pub mod up;
 pub mod usage;
 pub mod verify;

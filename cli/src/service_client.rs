@@ -74,26 +74,6 @@ impl ServiceClient {
             CommandFailure::Unavailable(format!("{} doesn't answer: {}", self.base, innermost(&error)))
         })
     }
-
-    /// Sends a request and reads the whole answer, within `wait_max`.
-    ///
-    /// # Errors
-    /// The service can't be reached, or doesn't answer in time.
-    pub(crate) async fn exchange(
-        &self,
-        method: Method,
-        path: &str,
-        headers: HeaderMap,
-        body: Bytes,
-        wait_max: Duration,
-    ) -> Result<Answered, CommandFailure> {
-        let answer = async {
-            let (head, body) = self.request(method, path, headers, body).await?.into_parts();
-            Answered::read(head.status, head.headers, body).await
-        };
-        let late = || CommandFailure::Unavailable(format!("{} has no answer within {wait_max:?}", self.base));
-        tokio::time::timeout(wait_max, answer).await.map_err(|_| late())?
-    }
 }
 
 impl Answered {

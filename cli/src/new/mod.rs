@@ -2,14 +2,17 @@
 //!
 //! - [`unsigned`]: the receipt, and the check of its format
 //! - [`content_hash`]: the hash of the content
+//! - [`sample`]: good and bad receipts to try a service with
 
 pub(crate) mod content_hash;
+mod sample;
 pub(crate) mod unsigned;
 
 use std::io::{IsTerminal, stdin, stdout};
 use std::path::{Path, PathBuf};
 
-use receipt::{Limits, Purpose, SigningKey, sign_receipt};
+use clap::builder::ArgPredicate::IsPresent;
+use receipt::{Purpose, SigningKey};
 use service::instant::{now_ms, rfc3339_ms};
 use uuid::Uuid;
 
@@ -17,12 +20,16 @@ use crate::failure::{CommandFailure, CommandOutcome};
 use crate::input::Input;
 use crate::key_file;
 use crate::terminal::RawOutput;
+use sample::Sample;
 use unsigned::{ClientMembers, ContentMembers, UnsignedReceipt, UsageMembers, canonical};
 
 const AFTER_HELP: &str = "\
 The content is what your client used, as it was received and after any Content-Encoding is removed: its SHA-256 is \
 content.contentHash. The receipt is checked before it is written. A terminal shows it indented; a file or a pipe gets \
 one line, so that many fit one file.
+
+--sample needs no URL, content, purpose, context or client: what isn't given is made up. A sample is signed, and \
+`receipts send` sends it.
 
 content.publisher is the URL's host unless --publisher gives a parent domain of it. Set the RECEIPTS_CLIENT_NAME and \
 the like once, and the client's options can be left out.
@@ -40,6 +47,8 @@ Examples:
   receipts new https://www.news.example/lead article.html --purpose research \\
     --context 'study of headlines' --publisher news.example \\
     --sign --key client.key
+  receipts new --sample --key client.key > sample.json
+  receipts new --sample=bad-signature --key client.key > bad.ndjson
 
 Exit codes:
   0  the receipt is on standard output
@@ -49,8 +58,23 @@ Exit codes:
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct NewCommand {
+    /// Write a signed sample: whatever isn't given is made up
+    #[arg(
+        long,
+        value_name = "SAMPLE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "receipt",
+        requires = "key"
+    )]
+    sample: Option<Sample>,
     /// URL of the content
-    #[arg(value_name = "URL")]
+    #[arg(
+        value_name = "URL",
+        required = false,
+        required_unless_present = "sample",
+        default_value_if("sample", IsPresent, sample::URL)
+    )]
     url: String,
     /// File with the content as received; `-` or nothing is standard input
     #[arg(value_name = "FILE", conflicts_with = "content_hash")]
@@ -65,10 +89,24 @@ pub struct NewCommand {
     #[arg(long, value_name = "D")]
     publisher: Option<String>,
     /// Purpose of the use: training, inference or research
-    #[arg(long, short, value_name = "P")]
+    #[arg(
+        long,
+        short,
+        value_name = "P",
+        required = false,
+        required_unless_present = "sample",
+        default_value_if("sample", IsPresent, "training")
+    )]
     purpose: Purpose,
     /// Use case, for people
-    #[arg(long, short, value_name = "TEXT")]
+    #[arg(
+        long,
+        short,
+        value_name = "TEXT",
+        required = false,
+        required_unless_present = "sample",
+        default_value_if("sample", IsPresent, "sample")
+    )]
     context: String,
     /// Dataset that the content went into
     #[arg(long, value_name = "ID")]
@@ -112,13 +150,34 @@ struct ClientArgs {
     #[arg(long, value_name = "UUID", env = "RECEIPTS_CLIENT_ID")]
     client_id: Option<Uuid>,
     /// Name of the model or product
-    #[arg(long, value_name = "TEXT", env = "RECEIPTS_CLIENT_NAME")]
+    #[arg(
+        long,
+        value_name = "TEXT",
+        env = "RECEIPTS_CLIENT_NAME",
+        required = false,
+        required_unless_present = "sample",
+        default_value_if("sample", IsPresent, "Sample")
+    )]
     client_name: String,
     /// Version of the model or product
-    #[arg(long, value_name = "TEXT", env = "RECEIPTS_CLIENT_VERSION")]
+    #[arg(
+        long,
+        value_name = "TEXT",
+        env = "RECEIPTS_CLIENT_VERSION",
+        required = false,
+        required_unless_present = "sample",
+        default_value_if("sample", IsPresent, "1")
+    )]
     client_version: String,
     /// Organization that runs it
-    #[arg(long, value_name = "TEXT", env = "RECEIPTS_ORGANIZATION")]
+    #[arg(
+        long,
+        value_name = "TEXT",
+        env = "RECEIPTS_ORGANIZATION",
+        required = false,
+        required_unless_present = "sample",
+        default_value_if("sample", IsPresent, "Sample")
+    )]
     organization: String,
 }
 
@@ -126,26 +185,30 @@ impl NewCommand {
     /// Runs the command.
     pub fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let key = self.key.as_deref().map(key_file::read).transpose()?;
-        let content_hash = match &self.content_hash {
-            Some(hash) => hash.clone(),
-            None => content_hash::of(open(self.file.as_deref())?)?,
+        let content_hash = match (&self.content_hash, self.sample) {
+            (Some(hash), _) => hash.clone(),
+            (None, Some(_)) if self.file.is_none() => sample::content_hash(&self.url),
+            (None, _) => content_hash::of(open(self.file.as_deref())?)?,
         };
-        let is_signed = self.sign;
+        let (is_signed, sample) = (self.sign || self.sample.is_some(), self.sample);
         let receipt = self.receipt(content_hash, key.as_ref())?;
         receipt.check()?;
         let is_terminal = stdout().is_terminal();
-        let text = match key.filter(|_| is_signed) {
-            Some(key) => {
-                let limits = Limits::default();
-                let signed = sign_receipt(&receipt.to_json()?, &key, &limits).map_err(CommandFailure::input)?;
-                if is_terminal { indented(&signed)? } else { signed }
-            }
-            None if is_terminal => receipt.to_indented_json()?,
-            None => receipt.to_json()?,
+        let written = match (key.filter(|_| is_signed), sample) {
+            (Some(key), Some(sample)) => sample.receipts(&receipt, &key)?,
+            (Some(key), None) => vec![receipt.signed(&key)?],
+            (None, _) if is_terminal => vec![receipt.to_indented_json()?],
+            (None, _) => vec![receipt.to_json()?],
         };
         let mut out = RawOutput::stdout();
-        out.bytes(&text)?;
-        out.bytes(b"\n")?;
+        for json in written {
+            out.bytes(&if is_terminal && is_signed {
+                indented(&json)?
+            } else {
+                json
+            })?;
+            out.bytes(b"\n")?;
+        }
         out.flush()?;
         Ok(CommandOutcome::Good)
     }

@@ -116,6 +116,14 @@ impl UnsignedReceipt {
         serde_json::to_vec_pretty(self).map_err(CommandFailure::input)
     }
 
+    /// The receipt with a signature, in one line.
+    ///
+    /// # Errors
+    /// The key can't sign.
+    pub(crate) fn signed(&self, key: &SigningKey) -> Result<Vec<u8>, CommandFailure> {
+        sign_receipt(&self.to_json()?, key, &Limits::default()).map_err(CommandFailure::input)
+    }
+
     /// Checks the receipt as the gateway will once it is signed.
     ///
     /// # Errors
@@ -126,7 +134,7 @@ impl UnsignedReceipt {
         let key = SigningKey::generate(Algorithm::Ed25519).map_err(CommandFailure::input)?;
         let mut receipt = self.clone();
         receipt.client.public_key = Some(key.public_key_pem().to_owned());
-        let signed = sign_receipt(&receipt.to_json()?, &key, &limits).map_err(CommandFailure::input)?;
+        let signed = receipt.signed(&key)?;
         let Err(error) = check_receipt(&signed, now_ms(), &limits) else {
             return Ok(());
         };

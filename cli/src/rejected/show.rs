@@ -28,7 +28,7 @@ when it doesn't. With --json the bytes are in `raw` if they are text, otherwise 
 Examples:
   receipts rejected show 2863311530:0:41:0
   receipts rejected show 2863311530:0:41:0 --raw > receipt.json &&
-    receipts explain receipt.json
+    receipts verify --explain receipt.json
   receipts rejected show 3d9c1b1e-8c4f-4d0c-9d6e-0a6f6f0b8f11 --json
 
 Exit codes:

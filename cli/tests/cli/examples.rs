@@ -215,7 +215,6 @@ fn the_examples_of_senders_run_in_the_order_of_the_help() {
     fs::write(folder.join("batch.json"), batch).unwrap();
     run("receipts sign", folder, &programs);
     fs::rename(folder.join("signed.json"), folder.join("receipt.json")).unwrap();
-    run("receipts explain", folder, &programs);
     run("receipts canonicalize", folder, &programs);
 }
 
@@ -242,7 +241,7 @@ fn the_help_is_in_groups_and_the_version_names_the_engine() {
 fn completions_and_man_pages_know_every_command() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = receipts(&["completions", shell], b"").expect(0).stdout;
-        for word in ["check-signature", "set-tier", "--client-name"] {
+        for word in ["raw-signatures", "set-tier", "--client-name"] {
             assert!(
                 script.contains(word.trim_start_matches('-')),
                 "{shell} doesn't know {word}"
@@ -251,14 +250,14 @@ fn completions_and_man_pages_know_every_command() {
     }
     receipts(&["completions", "cmd"], b"").expect(2);
     let bash = receipts(&["completions", "bash"], b"").expect(0).stdout;
-    // What bash offers behind `receipts tri`.
-    let script = format!("{bash}\nCOMP_WORDS=(receipts tri) COMP_CWORD=1; _receipts receipts tri; echo \"$COMPREPLY\"");
+    // What bash offers behind `receipts ver`.
+    let script = format!("{bash}\nCOMP_WORDS=(receipts ver) COMP_CWORD=1; _receipts receipts ver; echo \"$COMPREPLY\"");
     let folder = tempfile::tempdir().unwrap();
     // Longer than an argument may be.
     let file = folder.path().join("completed.bash");
     fs::write(&file, script).unwrap();
     let completed = Command::new("bash").arg(&file).output().unwrap();
-    assert_eq!(String::from_utf8_lossy(&completed.stdout).trim(), "trigger");
+    assert_eq!(String::from_utf8_lossy(&completed.stdout).trim(), "verify");
 
     let out = folder.path().join("man1");
     receipts(&["man", "--out", out.to_str().unwrap()], b"").expect(0);
@@ -267,7 +266,7 @@ fn completions_and_man_pages_know_every_command() {
     let page = fs::read_to_string(out.join("receipts-keys-create.1")).unwrap();
     assert!(page.starts_with(".ie") && page.contains("Examples:"), "{page}");
     let first = receipts(&["man"], b"").expect(0).stdout;
-    assert!(first.contains("receipts\\-trigger(1)"), "{first}");
+    assert!(first.contains("receipts\\-verify(1)"), "{first}");
     receipts(&["man", "--out", "/proc/none"], b"").expect(2);
 }
 

@@ -1,14 +1,13 @@
-//! The way of a newcomer, and what `receipts trigger` and `receipts tail` show of a running
-//! service.
+//! The way of a newcomer, with samples, and what `receipts tail` shows of a running service.
 
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use crate::answering::{answering, response};
-use crate::command::{Ran, command, receipts};
-use crate::running::{Up, get, on, until};
+use crate::command::{command, key, receipts};
+use crate::running::{Up, get, new_api_key, on, until};
 use serde_json::{Value, json};
 
 /// Longer than any line takes: reaching it is a failure.
@@ -97,75 +96,45 @@ until curl -s -H \"Authorization: Bearer $RECEIPTS_API_KEY\" http://127.0.0.1:80
     assert_eq!(up.stop(), 0);
 }
 
+/// Sends a sample to the service on `data`; its receipts and the summary.
+fn send_sample(data: &Path, key: &Path, sample: &str, exit_code: i32) -> (Vec<Value>, Value) {
+    let key = key.to_str().unwrap();
+    let written = receipts(&["new", &format!("--sample={sample}"), "--key", key], b"").expect(0);
+    let documents = written.stdout.lines().map(|line| serde_json::from_str(line).unwrap());
+    let documents = documents.collect();
+    let data = data.to_str().unwrap();
+    let args = ["send", "--data", data, "--key", key, "--concurrency", "1", "--json"];
+    let sent = receipts(&args, written.stdout.as_bytes()).expect(exit_code);
+    (documents, sent.json())
+}
+
 #[test]
-fn a_service_answers_every_sample_as_expected() {
+fn samples_become_of_a_service_what_the_help_says() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
-    let nothing = on(&data, &["trigger"]).expect(2).stderr;
-    assert!(nothing.contains("--url http://HOST:PORT"), "{nothing}");
+    let api_key = new_api_key(&data, "news.example", &[]);
+    let help = receipts(&["new", "--help"], b"").expect(0).stdout;
+    let (key, _) = key(dir.path(), "Ed25519");
     let up = Up::start(&data);
-
-    // Before the domain is recorded, its totals leave receipts out, and the report says so.
-    let early = on(&data, &["trigger", "--wait"]).expect(0).stdout;
-    assert!(
-        early.contains("verified") && early.contains("receipts keys create --domain news.example"),
-        "{early}"
-    );
-    let made = on(&data, &["keys", "create", "--domain", "news.example", "--json"])
-        .expect(0)
-        .json();
-
-    let help = receipts(&["trigger", "--help"], b"").expect(0).stdout;
-    let mut samples = 0;
-    for sample in [
-        "receipt",
-        "batch",
-        "duplicate",
-        "conflict",
-        "bad-signature",
-        "bad-receipt-in-batch",
-        "bad-batch-signature",
-        "bad-request-signature",
-        "unsigned-request",
-        "bad-format",
-        "old-timestamp",
+    for (sample, refused) in [
+        ("receipt", None),
+        ("duplicate", None),
+        ("conflict", None),
+        ("bad-signature", None),
+        ("bad-format", Some("invalid_content_hash")),
+        ("old-timestamp", Some("timestamp_out_of_range")),
     ] {
-        let ran = on(&data, &["trigger", sample, "--wait", "--json"]).expect(0).json();
-        assert_eq!(
-            (&ran["sample"], &ran["asExpected"]),
-            (&json!(sample), &json!(true)),
-            "{ran}"
-        );
-        let is_stored = ran["requests"][0]["status"] == 202;
-        assert_eq!(ran["outcome"].is_null(), !is_stored, "{ran}");
         assert!(help.contains(&format!("- {sample}:")), "{sample} isn't in {help}");
-        samples += 1;
-        let text = on(&data, &["trigger", sample]).expect(0).stdout;
-        assert!(text.contains("next  receipts ") && !text.contains('\u{1b}'), "{text}");
+        let (_, summary) = send_sample(&data, &key, sample, i32::from(refused.is_some()));
+        assert_eq!(summary["refused"][0]["code"].as_str(), refused, "{summary}");
     }
-    assert_eq!(help.matches("\n          - ").count(), samples, "{help}");
-
-    // With every algorithm, and to another address.
-    let (gateway, analytics) = (up.url("gateway"), up.url("analytics"));
-    for algorithm in ["RSA-2048", "ECDSA-P256"] {
-        let args = [
-            "trigger",
-            "--url",
-            &gateway,
-            "--algorithm",
-            algorithm,
-            "--json",
-            "--wait",
-        ];
-        let ran = receipts(&[&args[..], &["--analytics-url", &analytics]].concat(), b"")
-            .expect(0)
-            .json();
-        assert_eq!(ran["outcome"]["receipts"][0]["signatureAlgorithm"], algorithm);
-        assert_eq!(ran["outcome"]["receipts"][0]["beforeVerification"], false);
-    }
-    let api_key = made["apiKey"].as_str().unwrap();
-    let (_, dashboard) = get(&analytics, "/api/v1/analytics/dashboard", api_key);
-    assert!(dashboard["totalReceipts"].as_u64().unwrap() > 5, "{dashboard}");
+    // One of `receipt`, one of `duplicate`, and two payloads of `conflict` are stored.
+    let totals = || on(&data, &["audit", "--json"]).expect(0).json()["totals"].clone();
+    until("the verifier", || totals()["receiptsIn"] == 6);
+    let counted = ["accepted", "rejected", "receipts"].map(|name| totals()[name].clone());
+    assert_eq!(counted, [5, 1, 4].map(|count| json!(count)));
+    let (_, dashboard) = get(&up.url("analytics"), "/api/v1/analytics/dashboard", &api_key);
+    assert!(dashboard["totalReceipts"].as_u64().unwrap() >= 3, "{dashboard}");
 
     let listed = on(&data, &["keys", "list"]).expect(0).stdout;
     let row = listed.lines().nth(1).unwrap();
@@ -174,25 +143,8 @@ fn a_service_answers_every_sample_as_expected() {
         "{listed}"
     );
     assert_eq!(up.stop(), 0);
-    let gone = receipts(&["trigger", "--url", &gateway], b"").expect(3).stderr;
-    assert!(gone.contains("doesn't answer"), "{gone}");
-}
-
-#[test]
-fn an_unexpected_answer_exits_with_1() {
-    let (url, _came) = answering(|_| response("202 Accepted", "", r#"{"status":"queued"}"#));
-    let ran = receipts(&["trigger", "unsigned-request", "--url", &url], b"").expect(1);
-    assert!(ran.stdout.contains("✗ 202"), "{}", ran.stdout);
-    let (url, _came) = answering(|_| response("418 I'm a teapot", "", "<html>"));
-    let ran = receipts(&["trigger", "--url", &url, "--json"], b"").expect(1).json();
-    assert_eq!(
-        (&ran["asExpected"], &ran["requests"][0]["status"]),
-        (&json!(false), &json!(418))
-    );
-}
-
-fn trigger(up: &Up, sample: &str) -> Ran {
-    receipts(&["trigger", sample, "--url", &up.url("gateway"), "--json"], b"").expect(0)
+    let gone = on(&data, &["send", "--key", key.to_str().unwrap()]).expect(2);
+    assert!(gone.stderr.contains("--url http://HOST:PORT"), "{}", gone.stderr);
 }
 
 #[test]
@@ -203,13 +155,14 @@ fn tail_shows_each_receipt_once_and_continues_after_a_restart() {
         .expect(0)
         .json();
     let api_key = made["apiKey"].as_str().unwrap();
+    let (key, _) = key(dir.path(), "Ed25519");
     let up = Up::start(&data);
     let analytics = up.url("analytics");
     let listen = analytics.strip_prefix("http://").unwrap().to_owned();
     let tail = Tailing::start(&analytics, api_key, &["--totals", "--count", "3"]);
     assert_eq!(tail.next()["event"], "totals");
 
-    let sent = trigger(&up, "duplicate").json();
+    let (sent, _) = send_sample(&data, &key, "duplicate", 0);
     let receipt = |tail: &Tailing| loop {
         let line = tail.next();
         assert_ne!(line["event"], "reload", "{line}");
@@ -218,33 +171,24 @@ fn tail_shows_each_receipt_once_and_continues_after_a_restart() {
         }
     };
     let first = receipt(&tail);
-    assert_eq!(
-        first["receipt"]["receiptId"],
-        sent["requests"][0]["answer"]["receiptId"]
-    );
-    assert_eq!(first["receipt"]["clientName"], "receipts trigger");
+    assert_eq!(first["receipt"]["receiptId"], sent[0]["receiptId"]);
+    assert_eq!(first["receipt"]["clientName"], "Sample");
 
     // The stream breaks, and a receipt is counted while nobody follows.
     assert_eq!(up.stop(), 0);
     let up = Up::start(&data);
-    let while_away = trigger(&up, "receipt").json();
+    let (while_away, _) = send_sample(&data, &key, "receipt", 0);
     until("the receipt", || {
         get(&up.url("analytics"), "/api/v1/analytics/dashboard", api_key).1["totalReceipts"] == 2
     });
     assert_eq!(up.stop(), 0);
     let up = Up::start_at(&data, &listen);
     let second = receipt(&tail);
-    assert_eq!(
-        second["receipt"]["receiptId"],
-        while_away["requests"][0]["answer"]["receiptId"]
-    );
+    assert_eq!(second["receipt"]["receiptId"], while_away[0]["receiptId"]);
 
-    let last = trigger(&up, "receipt").json();
+    let (last, _) = send_sample(&data, &key, "receipt", 0);
     let third = receipt(&tail);
-    assert_eq!(
-        third["receipt"]["receiptId"],
-        last["requests"][0]["answer"]["receiptId"]
-    );
+    assert_eq!(third["receipt"]["receiptId"], last[0]["receiptId"]);
     assert_eq!(tail.end(), (0, Vec::new()));
 
     // Another run continues behind an event of the first.

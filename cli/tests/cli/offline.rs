@@ -154,7 +154,7 @@ fn explain_shows_the_signed_bytes_and_each_check() {
     let dir = tempfile::tempdir().unwrap();
     let (path, public) = key(dir.path(), "Ed25519");
     let signed = sign(&path, &[receipt(&public)]).remove(0);
-    let explained = receipts(&["explain", "--json"], signed.to_string().as_bytes())
+    let explained = receipts(&["verify", "--explain", "--json"], signed.to_string().as_bytes())
         .expect(0)
         .json();
     let mut unsigned = signed.clone();
@@ -168,7 +168,9 @@ fn explain_shows_the_signed_bytes_and_each_check() {
 
     let mut tampered = signed;
     tampered["client"]["name"] = json!("Other");
-    let shown = receipts(&["explain"], tampered.to_string().as_bytes()).expect(1).stdout;
+    let shown = receipts(&["verify", "--explain"], tampered.to_string().as_bytes())
+        .expect(1)
+        .stdout;
     assert!(
         shown.contains("rejected: bad_signature") && shown.contains("payload hash"),
         "{shown}"
@@ -179,7 +181,7 @@ fn explain_shows_the_signed_bytes_and_each_check() {
         tampered["client"]["name"] = json!(format!("a{hidden}b"));
         tampered[format!("member{hidden}")] = json!(1);
         let text = tampered.to_string();
-        let shown = receipts(&["explain"], text.as_bytes()).expect(1).stdout;
+        let shown = receipts(&["verify", "--explain"], text.as_bytes()).expect(1).stdout;
         let escaped = hidden.escape_unicode().to_string();
         assert!(!shown.contains(hidden) && shown.contains(&escaped), "{shown}");
         let repeated = text.replacen('{', &format!("{{\"member{hidden}\":1,"), 1);
@@ -190,7 +192,7 @@ fn explain_shows_the_signed_bytes_and_each_check() {
             failed.stderr
         );
     }
-    receipts(&["explain"], b"").expect(2);
+    receipts(&["verify", "--explain"], b"").expect(2);
 }
 
 #[test]
@@ -233,7 +235,7 @@ fn canonicalize_writes_bytes_or_exits_with_2() {
 }
 
 #[test]
-fn check_signature_agrees_with_itself_in_any_block() {
+fn raw_signatures_agree_with_themselves_in_any_block() {
     use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD;
 
@@ -242,7 +244,7 @@ fn check_signature_agrees_with_itself_in_any_block() {
     for algorithm in ALGORITHMS {
         let (path, public) = key(dir.path(), algorithm);
         let signed = sign(&path, &[receipt(&public)]).remove(0);
-        let explained = receipts(&["explain", "--json"], signed.to_string().as_bytes())
+        let explained = receipts(&["verify", "--explain", "--json"], signed.to_string().as_bytes())
             .expect(0)
             .json();
         let message = STANDARD.encode(explained["canonical"].as_str().unwrap());
@@ -263,7 +265,7 @@ fn check_signature_agrees_with_itself_in_any_block() {
     let mut input: String = checks.iter().map(|(check, _)| format!("{check}\n")).collect();
     input.push_str("\nnot json at all\n");
     for block in ["1", "4", "256"] {
-        let lines = receipts(&["check-signature", "--block", block], input.as_bytes())
+        let lines = receipts(&["verify", "--raw-signatures", "--block", block], input.as_bytes())
             .expect(1)
             .lines();
         assert_eq!(lines.len(), checks.len() + 1);
@@ -280,8 +282,8 @@ fn check_signature_agrees_with_itself_in_any_block() {
         .filter(|(_, r)| r.is_null())
         .map(|(check, _)| format!("{check}\n"))
         .collect();
-    receipts(&["check-signature"], good.as_bytes()).expect(0);
-    receipts(&["check-signature", "--block", "0"], b"").expect(2);
+    receipts(&["verify", "--raw-signatures"], good.as_bytes()).expect(0);
+    receipts(&["verify", "--raw-signatures", "--block", "0"], b"").expect(2);
 }
 
 #[test]

@@ -47,7 +47,7 @@ fn assert_signature(request: &Came, body: &[u8], public: &str) {
     let signature = request.header("x-service-signature").unwrap();
     let check =
         json!({"id": 1, "algorithm": "Ed25519", "publicKey": public, "message": message, "signature": signature});
-    receipts(&["check-signature"], check.to_string().as_bytes()).expect(0);
+    receipts(&["verify", "--raw-signatures"], check.to_string().as_bytes()).expect(0);
 }
 
 #[test]

@@ -1,11 +1,18 @@
 //! `receipts verify`: verdicts without a server.
+//!
+//! - [`evidence`]: receipts of evidence files
+//! - [`explanation`]: what was signed, and every check with its result
+//! - [`raw_signatures`]: signatures of anything, through the block verifier
+
+mod evidence;
+mod explanation;
+mod raw_signatures;
 
 use receipt::{Arrival, BodyKind, Judge, Judged, Limits, RejectReason};
 use serde::Serialize;
 use uuid::Uuid;
 
 use crate::blocks::map_in_order;
-use crate::evidence;
 use crate::failure::{CommandFailure, CommandOutcome};
 use crate::input::{DOCUMENT_BYTES_MAX, Document, InputArg};
 use crate::terminal::{RawOutput, note};
@@ -21,36 +28,50 @@ instant for receipts of another time, and `any` leaves the timestamp's age out o
 Evidence (the answer of /api/v1/receipts/{receiptId}/evidence, or a receipt of an export) is accepted, too. Its \
 receipts may be of any age, and everything in the file must be consistent with their bytes.
 
+--explain shows the canonical bytes, the payload hash and every check, for people or with --json.
+
+--raw-signatures checks signatures of anything. A line of input is {\"id\",\"algorithm\",\"publicKey\" (PEM),\"message\" \
+(base64),\"signature\" (base64)}; a line of output, in the same order, is {\"id\",\"valid\",\"reason\"}. N checks go \
+through the block verifier together; a verdict never depends on its block.
+
 Examples:
   receipts verify receipt.json
   receipts verify --received-at 2025-03-01T00:00:00Z archive.ndjson
   receipts verify evidence.json
   receipts sign --key client.key batch.json | receipts verify --detail
+  receipts verify --explain receipt.json
+  receipts verify --explain --json receipt.json | jq -j .canonical | sha256sum
+  receipts verify --raw-signatures --block 1 < checks.ndjson
 
 Exit codes:
-  0  every receipt is verified
-  1  at least one is rejected
+  0  every receipt is verified, or every signature valid
+  1  at least one isn't
   2  wrong usage, or the input can't be read or is empty";
 
 /// Check receipts and batches offline
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Verify {
-    #[command(flatten)]
-    arrived: Arrived,
-    /// Add what was wrong, in words, to each line
-    #[arg(long)]
-    detail: bool,
-    #[command(flatten)]
-    input: InputArg,
-}
-
-/// The option `--received-at`.
-#[derive(Debug, Clone, clap::Args)]
-pub struct Arrived {
     /// When the receipts count as received: RFC 3339, `now`, or `any`
     #[arg(long, value_name = "TIME", default_value = "now", value_parser = parse_received_at)]
     received_at: ReceivedAt,
+    /// Add what was wrong, in words, to each line
+    #[arg(long)]
+    detail: bool,
+    /// Show canonical bytes, payload hash and every check
+    #[arg(long, conflicts_with = "detail")]
+    explain: bool,
+    /// Write a line of JSON for each explained document
+    #[arg(long, requires = "explain")]
+    json: bool,
+    /// Check raw signatures, many together
+    #[arg(long, conflicts_with_all = ["explain", "detail", "received_at"])]
+    raw_signatures: bool,
+    /// Number of raw signatures in a block
+    #[arg(long, value_name = "N", default_value = "256", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    block: u32,
+    #[command(flatten)]
+    input: InputArg,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -70,13 +91,12 @@ fn parse_received_at(text: &str) -> Result<ReceivedAt, String> {
     }
 }
 
-impl Arrived {
+impl ReceivedAt {
     /// The time of arrival in milliseconds since the Unix epoch, and the limits that go with it.
-    #[must_use]
-    pub fn with_limits(&self) -> (i64, Limits) {
-        match self.received_at {
-            ReceivedAt::At(at) => (at, Limits::default()),
-            ReceivedAt::Any => (0, Limits::default().of_any_age()),
+    fn with_limits(self) -> (i64, Limits) {
+        match self {
+            Self::At(at) => (at, Limits::default()),
+            Self::Any => (0, Limits::default().of_any_age()),
         }
     }
 }
@@ -95,7 +115,13 @@ struct VerifiedLine {
 impl Verify {
     /// Runs the command.
     pub fn run(self) -> Result<CommandOutcome, CommandFailure> {
-        let (received_at_ms, limits) = self.arrived.with_limits();
+        let (received_at_ms, limits) = self.received_at.with_limits();
+        if self.raw_signatures {
+            return raw_signatures::check_all(&self.input, self.block as usize);
+        }
+        if self.explain {
+            return explanation::explain_all(&self.input, &Judge::new(limits, KEYS_MAX), received_at_ms, self.json);
+        }
         let judge = Judge::new(limits, KEYS_MAX);
         let judge_of_evidence = Judge::new(Limits::default().of_any_age(), KEYS_MAX);
         let documents = self.input.open()?.documents();

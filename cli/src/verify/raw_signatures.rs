@@ -1,4 +1,4 @@
-//! `receipts check-signature`: raw signatures through the block verifier.
+//! Raw signatures through the block verifier.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -6,38 +6,11 @@ use receipt::{Algorithm, KeyCache, SignatureCheck, verify_block};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::KEYS_MAX;
 use crate::blocks::for_each_block;
 use crate::failure::{CommandFailure, CommandOutcome};
 use crate::input::{Document, InputArg};
 use crate::terminal::RawOutput;
-
-/// Parsed keys kept while a file is read.
-const KEYS_MAX: usize = 10_000;
-
-const AFTER_HELP: &str = "\
-A line of input is {\"id\",\"algorithm\",\"publicKey\" (PEM),\"message\" (base64),\"signature\" (base64)}; a line of \
-output, in the same order, is {\"id\",\"valid\",\"reason\"}. N checks go through the block verifier together; a \
-verdict never depends on its block.
-
-Examples:
-  receipts check-signature checks.ndjson
-  receipts check-signature --block 1 < checks.ndjson
-
-Exit codes:
-  0  every signature is valid
-  1  at least one isn't, or a line is malformed
-  2  wrong usage, or the input can't be read";
-
-/// Check raw signatures, many together
-#[derive(Debug, clap::Args)]
-#[command(after_help = AFTER_HELP)]
-pub struct CheckSignature {
-    /// Number of checks in a block
-    #[arg(long, value_name = "N", default_value = "256", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    block: u32,
-    #[command(flatten)]
-    input: InputArg,
-}
 
 /// A line of input.
 #[derive(Deserialize)]
@@ -66,28 +39,28 @@ struct SignatureVerdict {
     reason: Option<String>,
 }
 
-impl CheckSignature {
-    /// Runs the command.
-    pub fn run(self) -> Result<CommandOutcome, CommandFailure> {
-        let keys = KeyCache::new(KEYS_MAX);
-        let lines = self.input.open()?.lines();
-        let mut out = RawOutput::stdout();
-        let mut all_valid = true;
-        let result = for_each_block(lines, self.block as usize, |block| {
-            for verdict in check_block(&block, &keys) {
-                all_valid &= verdict.valid;
-                out.json(&verdict)?;
-            }
-            Ok(())
-        });
-        out.flush()?;
-        result?;
-        Ok(if all_valid {
-            CommandOutcome::Good
-        } else {
-            CommandOutcome::Found
-        })
-    }
+/// Checks every line of the input, so many together.
+///
+/// # Errors
+/// The input can't be read.
+pub(super) fn check_all(input: &InputArg, block: usize) -> Result<CommandOutcome, CommandFailure> {
+    let keys = KeyCache::new(KEYS_MAX);
+    let mut out = RawOutput::stdout();
+    let mut all_valid = true;
+    let result = for_each_block(input.open()?.lines(), block, |block| {
+        for verdict in check_block(&block, &keys) {
+            all_valid &= verdict.valid;
+            out.json(&verdict)?;
+        }
+        Ok(())
+    });
+    out.flush()?;
+    result?;
+    Ok(if all_valid {
+        CommandOutcome::Good
+    } else {
+        CommandOutcome::Found
+    })
 }
 
 fn check_block(block: &[Document], keys: &KeyCache) -> Vec<SignatureVerdict> {

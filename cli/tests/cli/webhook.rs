@@ -1,4 +1,4 @@
-//! `receipts deliver`: against a webhook whose answers the tests choose, and against a publisher's
+//! `receipts send --webhook`: against a webhook whose answers the tests choose, and against a publisher's
 //! receiver whose receipts are then counted.
 
 use std::io::{Read, Write};
@@ -19,7 +19,7 @@ use webhook::{AcknowledgementKeys, Deps, GatewayConfig, GatewayError, Routes};
 
 fn deliver(url: &str, more: &[&str], documents: &[Value]) -> Ran {
     let args = [
-        "deliver",
+        "send",
         "--webhook",
         url,
         "--allow-loopback",
@@ -143,14 +143,14 @@ fn a_url_that_is_not_to_be_asked_is_refused_before_anything_is_sent() {
         "https://news.example:8443/",
         "news.example",
     ] {
-        let ran = receipts(&["deliver", "--webhook", url], signed.as_bytes()).expect(2);
+        let ran = receipts(&["send", "--webhook", url], signed.as_bytes()).expect(2);
         assert!(ran.stderr.contains("--webhook: "), "{url}: {}", ran.stderr);
     }
     // With the exception for this machine, only this machine.
     for url in ["http://10.0.0.1/", "https://169.254.169.254/", "http://8.8.8.8/"] {
-        receipts(&["deliver", "--allow-loopback", "--webhook", url], signed.as_bytes()).expect(2);
+        receipts(&["send", "--allow-loopback", "--webhook", url], signed.as_bytes()).expect(2);
     }
-    receipts(&["deliver", "--allow-loopback", "--webhook", &url], b"").expect(2);
+    receipts(&["send", "--allow-loopback", "--webhook", &url], b"").expect(2);
     assert_eq!(came.try_iter().count(), 0);
 }
 

@@ -1,77 +1,57 @@
-//! `receipts explain`: what was signed, and every check with its result.
+//! What was signed, and every check with its result.
 
 use receipt::{Arrival, CheckResult, Explanation, Judge};
 
 use crate::failure::{CommandFailure, CommandOutcome};
 use crate::input::InputArg;
 use crate::terminal::{BAD, FAINT, GOOD, HEAD, Output, is_hidden, mark, paint, visible};
-use crate::verify::Arrived;
 
-const AFTER_HELP: &str = "\
-Examples:
-  receipts explain receipt.json
-  receipts explain --json receipt.json | jq -j .canonical | sha256sum
-
-Exit codes:
-  0  every check passed
-  1  at least one failed
-  2  wrong usage, or the input can't be read or is empty";
-
-/// Show canonical bytes, payload hash and every check
-#[derive(Debug, clap::Args)]
-#[command(after_help = AFTER_HELP)]
-pub struct Explain {
-    /// Write a line of JSON for each document
-    #[arg(long)]
+/// Explains every document of the input, with `json` as lines of JSON.
+///
+/// # Errors
+/// The input can't be read or is empty.
+pub(super) fn explain_all(
+    input: &InputArg,
+    judge: &Judge,
+    received_at_ms: i64,
     json: bool,
-    #[command(flatten)]
-    arrived: Arrived,
-    #[command(flatten)]
-    input: InputArg,
-}
-
-impl Explain {
-    /// Runs the command.
-    pub fn run(self) -> Result<CommandOutcome, CommandFailure> {
-        let (received_at_ms, limits) = self.arrived.with_limits();
-        let judge = Judge::new(limits, 64);
-        let mut out = Output::stdout();
-        let (mut explained, mut all_verified) = (0_u64, true);
-        for document in self.input.open()?.documents() {
-            let document = document?;
-            let body = document.bytes()?;
-            let arrival = Arrival {
-                kind: document.kind(),
-                body,
-                request_signature: None,
-                received_at_ms,
-            };
-            let explanation = judge.explain(&arrival);
-            all_verified &= explanation.outcome == "verified";
-            if self.json {
-                out.line(serde_json::to_string(&explanation).map_err(CommandFailure::input)?)?;
-            } else {
-                if explained > 0 {
-                    out.line("")?;
-                }
-                for line in lines(&explanation, true) {
-                    out.line(line)?;
-                }
-            }
-            explained += 1;
-        }
-        out.flush()?;
-        if explained == 0 {
-            return Err(CommandFailure::Input(
-                "there is nothing to explain in the input".to_owned(),
-            ));
-        }
-        Ok(if all_verified {
-            CommandOutcome::Good
+) -> Result<CommandOutcome, CommandFailure> {
+    let mut out = Output::stdout();
+    let (mut explained, mut all_verified) = (0_u64, true);
+    for document in input.open()?.documents() {
+        let document = document?;
+        let body = document.bytes()?;
+        let arrival = Arrival {
+            kind: document.kind(),
+            body,
+            request_signature: None,
+            received_at_ms,
+        };
+        let explanation = judge.explain(&arrival);
+        all_verified &= explanation.outcome == "verified";
+        if json {
+            out.line(serde_json::to_string(&explanation).map_err(CommandFailure::input)?)?;
         } else {
-            CommandOutcome::Found
-        })
+            if explained > 0 {
+                out.line("")?;
+            }
+            for line in lines(&explanation, true) {
+                out.line(line)?;
+            }
+        }
+        explained += 1;
     }
+    out.flush()?;
+    if explained == 0 {
+        return Err(CommandFailure::Input(
+            "there is nothing to explain in the input".to_owned(),
+        ));
+    }
+    Ok(if all_verified {
+        CommandOutcome::Good
+    } else {
+        CommandOutcome::Found
+    })
 }
 
 /// An explanation for people, `with_bytes` with its canonical bytes; a batch's receipts below it,
