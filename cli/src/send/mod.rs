@@ -63,7 +63,8 @@ Examples:
     --key client.key signed.ndjson
   receipts sign --key client.key new.ndjson |
     receipts send --url http://127.0.0.1:8080 --key client.key --json
-  receipts send --webhook https://news.example.com/api/service/receipt signed.ndjson
+  receipts send signed.ndjson \\
+    --webhook https://news.example.com/api/service/receipt
 
 Exit codes:
   0  everything was accepted

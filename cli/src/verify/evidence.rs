@@ -21,7 +21,7 @@ struct EvidenceMembers {
 /// Evidence of one payload. All but the received bytes can be derived from them.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Payload {
+pub(super) struct Payload {
     received_bytes: Option<String>,
     signed_bytes: Option<String>,
     signature: Option<String>,
@@ -32,7 +32,7 @@ pub struct Payload {
 
 /// Returns the payloads of an evidence file; `None` if the document isn't one.
 #[must_use]
-pub fn payloads(document: &[u8]) -> Option<Vec<Payload>> {
+pub(super) fn payloads(document: &[u8]) -> Option<Vec<Payload>> {
     let members: EvidenceMembers = serde_json::from_slice(document).ok()?;
     if members.content.is_some() {
         return None;
@@ -48,7 +48,7 @@ impl Payload {
     ///
     /// # Errors
     /// The file contradicts itself: what differs, for people.
-    pub fn receipt(&self) -> Result<Vec<u8>, String> {
+    pub(super) fn receipt(&self) -> Result<Vec<u8>, String> {
         let Some(received) = &self.received_bytes else {
             return Err("the evidence has no `receivedBytes`: its data was erased".to_owned());
         };

@@ -182,7 +182,7 @@ fn tail_shows_each_receipt_once_and_continues_after_a_restart() {
         get(&up.url("analytics"), "/api/v1/analytics/dashboard", api_key).1["totalReceipts"] == 2
     });
     assert_eq!(up.stop(), 0);
-    let up = Up::start_at(&data, &listen);
+    let _up = Up::start_at(&data, &listen);
     let second = receipt(&tail);
     assert_eq!(second["receipt"]["receiptId"], while_away[0]["receiptId"]);
 
