@@ -97,8 +97,6 @@ pub(crate) fn columns(collection: usize) -> Vec<&'static str> {
 pub(crate) struct Page {
     /// Index of the collection.
     pub(crate) collection: usize,
-    /// Number of the page in it, from 0.
-    pub(crate) number: u64,
     /// Each with a value for every column.
     pub(crate) rows: Vec<Vec<Value>>,
     /// The place behind it.
@@ -127,20 +125,13 @@ impl Walk {
     pub(crate) async fn next(&self, mut place: ExportCursor) -> Result<Option<Page>, Failure> {
         let end = self.only.map_or_else(|| names().len(), |only| only + 1);
         while place.collection < end {
-            let number = place.page;
             let (rows, after) = self.rows(&place).await?;
             if let Some(after) = after {
                 let collection = place.collection;
-                let next = ExportCursor {
-                    collection,
-                    page: number + 1,
-                    after,
-                };
                 return Ok(Some(Page {
                     collection,
-                    number,
                     rows,
-                    next,
+                    next: ExportCursor { collection, after },
                 }));
             }
             place = ExportCursor::begin(place.collection + 1);

@@ -7,16 +7,12 @@ use crate::{in_time, json, payload_hash};
 
 /// The longest cursor of an export, in bytes: most of it is a publisher's name.
 pub const EXPORT_CURSOR_BYTES_MAX: usize = 8_192;
-/// Pages of a collection that a cursor can count.
-const PAGES_MAX: u64 = 1 << 32;
 
 /// A position behind a row of a collection, or at its beginning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExportPosition {
     /// Name of the collection: its number can be another one in a later version.
     pub collection: String,
-    /// Pages of the collection before the position.
-    pub page: u64,
     /// The row before the position.
     pub after: PrecedingRow,
 }
@@ -40,7 +36,6 @@ pub enum PrecedingRow {
 #[serde(deny_unknown_fields)]
 struct Text {
     c: String,
-    n: u64,
     a: PrecedingRow,
 }
 
@@ -50,7 +45,6 @@ impl ExportPosition {
     pub fn to_text(&self) -> String {
         json::to_text(&Text {
             c: self.collection.clone(),
-            n: self.page,
             a: self.after.clone(),
         })
     }
@@ -59,7 +53,7 @@ impl ExportPosition {
     /// text, so a position has none.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        let Text { c, n, a } = json::parse(text, EXPORT_CURSOR_BYTES_MAX)?;
+        let Text { c, a } = json::parse(text, EXPORT_CURSOR_BYTES_MAX)?;
         let is_plain = |text: &str| !text.contains('\0');
         let fits = match &a {
             PrecedingRow::Start => true,
@@ -68,9 +62,8 @@ impl ExportPosition {
                 is_plain(publisher) && in_time(*at_ms).is_some()
             }
         };
-        (fits && n < PAGES_MAX).then_some(Self {
+        fits.then_some(Self {
             collection: c,
-            page: n,
             after: a,
         })
     }
@@ -127,7 +120,6 @@ mod tests {
         ] {
             let position = ExportPosition {
                 collection: "receipts".to_owned(),
-                page: 9,
                 after,
             };
             let text = position.to_text();
@@ -145,13 +137,12 @@ mod tests {
             "x".to_owned(),
             "%".repeat(9_000),
             encoded("{}"),
-            encoded(r#"{"c":"entries","n":-1,"a":"start"}"#),
-            encoded(r#"{"c":"entries","n":4294967296,"a":"start"}"#),
-            encoded(r#"{"c":"entries","n":0,"a":"start","x":1}"#),
-            encoded(r#"{"c":"entries","n":0,"a":{"row":[0,"x\u0000"]}}"#),
-            encoded(r#"{"c":"refusals","n":0,"a":{"refusal":["x",9223372036854775807,"0"]}}"#),
-            encoded(r#"{"c":"refusals","n":0,"a":{"refusal":["x",0,"-1"]}}"#),
-            encoded(r#"{"c":"refusals","n":0,"a":{"refusal":["x",0,1]}}"#),
+            encoded(r#"{"c":"entries"}"#),
+            encoded(r#"{"c":"entries","a":"start","x":1}"#),
+            encoded(r#"{"c":"entries","a":{"row":[0,"x\u0000"]}}"#),
+            encoded(r#"{"c":"refusals","a":{"refusal":["x",9223372036854775807,"0"]}}"#),
+            encoded(r#"{"c":"refusals","a":{"refusal":["x",0,"-1"]}}"#),
+            encoded(r#"{"c":"refusals","a":{"refusal":["x",0,1]}}"#),
         ] {
             assert_eq!(ExportPosition::parse(&text), None, "{text}");
         }
@@ -162,7 +153,7 @@ mod tests {
         fn any_text_is_parsed_without_harm(
             text in prop_oneof![
                 "\\PC{0,60}".boxed(),
-                r#"\{"c":"(entries|receipts|refusals|trail)","n":[0-9]{1,11},"a":("start"|\{"(row|refusal)":\["[a-z]{0,3}",?-?[0-9]{1,19},"[0-9]{1,40}"\]\})\}"#
+                r#"\{"c":"(entries|receipts|refusals|trail)","a":("start"|\{"(row|refusal)":\["[a-z]{0,3}",?-?[0-9]{1,19},"[0-9]{1,40}"\]\})\}"#
                     .prop_map(|text| URL_SAFE_NO_PAD.encode(text))
                     .boxed(),
             ],

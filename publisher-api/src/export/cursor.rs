@@ -8,8 +8,6 @@ use warehouse::{ReceiptCursor, RejectedCursor};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ExportCursor {
     pub(crate) collection: usize,
-    /// Pages of the collection before the position.
-    pub(crate) page: u64,
     pub(crate) after: StoreCursor,
 }
 
@@ -27,7 +25,6 @@ impl ExportCursor {
     pub(crate) fn begin(collection: usize) -> Self {
         Self {
             collection,
-            page: 0,
             after: StoreCursor::Nothing,
         }
     }
@@ -49,7 +46,6 @@ impl ExportCursor {
         };
         ExportPosition {
             collection: names.get(self.collection).copied().unwrap_or_default().to_owned(),
-            page: self.page,
             after,
         }
         .to_text()
@@ -58,11 +54,9 @@ impl ExportCursor {
     /// Parses a position; `None` for any text that isn't one of a collection that there is.
     pub(crate) fn from_text(text: &str) -> Option<Self> {
         let ExportPosition {
-            collection,
-            page,
+            collection: name,
             after,
         } = ExportPosition::parse(text)?;
-        let name = collection;
         let after = match after {
             PrecedingRow::Start => StoreCursor::Nothing,
             PrecedingRow::Row(created_at_ms, id) => StoreCursor::Row(Cursor { created_at_ms, id }),
@@ -88,11 +82,7 @@ impl ExportCursor {
             _ => false,
         };
         let collection = super::names().iter().position(|one| *one == name)?;
-        fits.then_some(Self {
-            collection,
-            page,
-            after,
-        })
+        fits.then_some(Self { collection, after })
     }
 }
 
@@ -129,11 +119,7 @@ mod tests {
             (at("receipts"), StoreCursor::Receipt(receipt)),
             (at("refusals"), StoreCursor::Refusal(refusal)),
         ] {
-            let place = ExportCursor {
-                collection,
-                page: 9,
-                after,
-            };
+            let place = ExportCursor { collection, after };
             assert_eq!(ExportCursor::from_text(&place.to_text()), Some(place));
         }
     }
@@ -143,7 +129,6 @@ mod tests {
         let text = |collection: &str, after| {
             ExportPosition {
                 collection: collection.to_owned(),
-                page: 0,
                 after,
             }
             .to_text()

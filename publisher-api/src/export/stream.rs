@@ -1,7 +1,6 @@
 //! An export on its way out, page by page.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -93,18 +92,10 @@ async fn produce(
         let name = names().get(some.collection).copied().unwrap_or_default();
         *counts.entry(name).or_default() += some.rows.len() as u64;
         let next: ExportCursor = some.next.clone();
-        pieces.send(form.page(some, now_s(walk)).map_err(unwritten)?).await?;
+        pieces.send(form.page(some)).await?;
         page = walk.next(next).await.map_err(|_| "an engine doesn't answer")?;
     }
-    form.end(&counts, now_s(walk)).map_err(unwritten)
-}
-
-fn unwritten(_: io::Error) -> BrokenOff {
-    "a file doesn't fit into the archive"
-}
-
-fn now_s(walk: &Walk) -> i64 {
-    walk.deps.accounts.now_ms() / 1_000
+    Ok(form.end(&counts))
 }
 
 #[cfg(test)]

@@ -135,7 +135,6 @@ async fn data(
             .filter(|_| count > page.len() as u64)
             .map(|last| ExportCursor {
                 collection: number,
-                page: 0,
                 after: StoreCursor::Row(last.place.clone()),
             });
         let rest = |place: ExportCursor| format!("{EXPORT}?collection={}&cursor={}", collection.name, place.to_text());
@@ -200,8 +199,7 @@ async fn receipts(app: &PublisherState, principal: &Principal) -> Result<Receipt
 ///
 /// `ndjson`: a line is `{"collection", "row"}`, and after every 500 rows at most `{"cursor"}`; the
 /// last line is `{"end": true, "rows"}`. `csv`: one collection; the last column holds the cursor
-/// where there is one. `tar`: each page is a file of both kinds in its collection's folder, and the
-/// file `cursor` behind it says where to continue; the last file is `end`.
+/// where there is one.
 ///
 /// **A stream that broke off** is gone on with by the last cursor that arrived whole: what came
 /// behind it comes again. Any replica continues, also after a restart. A stream breaks off after
@@ -210,13 +208,13 @@ async fn receipts(app: &PublisherState, principal: &Principal) -> Result<Receipt
 #[utoipa::path(
     get, path = EXPORT, tag = "data", security(("apiKey" = [])),
     params(
-        ("format" = Option<String>, Query, description = "ndjson (if it isn't given), csv or tar", pattern = "^(ndjson|csv|tar)$"),
+        ("format" = Option<String>, Query, description = "ndjson (if it isn't given) or csv", pattern = "^(ndjson|csv)$"),
         ("collection" = Option<String>, Query, description = "Only this one; csv needs it"),
         ("bom" = Option<bool>, Query, description = "Whether csv begins with a byte order mark, by which Excel recognises UTF-8"),
         ("cursor" = Option<String>, Query, description = "Where to go on", max_length = 8192),
     ),
     responses(
-        (status = 200, description = "The stream", content((String = "application/x-ndjson"), (String = "text/csv"), (String = "application/x-tar"))),
+        (status = 200, description = "The stream", content((String = "application/x-ndjson"), (String = "text/csv"))),
         Refusals,
     ),
 )]
@@ -228,11 +226,7 @@ async fn export_all(
     key_domains::allow_account(&principal, "this shows data of")?;
     let params = Params::parse(&uri, &["format", "collection", "bom", "cursor"])?;
     let bom = params.flag("bom")?;
-    let forms = [
-        ("ndjson", ExportFormat::Ndjson),
-        ("csv", ExportFormat::Csv { bom }),
-        ("tar", ExportFormat::Tar),
-    ];
+    let forms = [("ndjson", ExportFormat::Ndjson), ("csv", ExportFormat::Csv { bom })];
     let form = params.choice("format", &forms)?.unwrap_or(ExportFormat::Ndjson);
     let numbered: Vec<(&str, usize)> = export::names().into_iter().zip(0..).collect();
     let only = params.choice("collection", &numbered)?;

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::pin::pin;
-use std::process::{Command, Stdio};
 
 use futures_util::future::select;
 use publisher_api::PublisherConfig;
@@ -173,6 +172,7 @@ async fn an_export_is_gone_on_with_from_any_of_its_places() {
     assert_eq!(counts(&rows)["receipts"], 3);
     for query in [
         "format=xml",
+        "format=tar",
         "collection=secrets",
         "cursor=x",
         "format=csv",
@@ -242,65 +242,6 @@ async fn a_table_is_safe_to_open() {
         lines[201].rsplit_once(',').unwrap().0,
         "without a header line"
     );
-}
-
-/// An archive, unpacked by tar, and the names in it.
-fn untar(archive: &[u8]) -> (tempfile::TempDir, Vec<String>) {
-    let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("a.tar"), archive).unwrap();
-    let tar = Command::new("tar")
-        .current_dir(dir.path())
-        .args(["-xvf", "a.tar"])
-        .stderr(Stdio::inherit())
-        .output()
-        .unwrap();
-    assert!(tar.status.success());
-    let names = String::from_utf8(tar.stdout).unwrap();
-    (dir, names.lines().map(str::to_owned).collect())
-}
-
-#[tokio::test]
-async fn an_archive_is_read_by_tar_and_says_where_to_go_on() {
-    let stack = filled(201).await;
-    let key = stack.key("example.com", BOTH).await;
-    let answer = stack.server.get(&format!("{EXPORT}?format=tar"), &key).await;
-    assert_eq!(
-        (answer.status, answer.header("content-type")),
-        (200, "application/x-tar")
-    );
-    let (dir, names) = untar(&answer.body);
-    for page in [
-        "account/0000000000",
-        "receipts/0000000000",
-        "receipts/0000000001",
-        "refusals/0000000000",
-    ] {
-        for kind in ["ndjson", "csv"] {
-            assert!(names.contains(&format!("{page}.{kind}")), "{page}.{kind} in {names:?}");
-        }
-    }
-    assert_eq!(names.last().map(String::as_str), Some("end"));
-    let text = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
-    assert_eq!(text("receipts/0000000001.ndjson").lines().count(), 1);
-    let table = text("receipts/0000000001.csv");
-    assert!(table.starts_with("receiptId,publisher,timestamp,") && table.split("\r\n").count() == 3);
-    // As much as arrived of one that broke off in the second page of receipts: the last cursor in
-    // it leads there.
-    let second = b"receipts/0000000001.ndjson";
-    let at = answer
-        .body
-        .windows(second.len())
-        .position(|bytes| bytes == second)
-        .unwrap();
-    let arrived = [&answer.body[..at], &[0; 1_024]].concat();
-    let (dir, _) = untar(&arrived);
-    let cursor = std::fs::read_to_string(dir.path().join("cursor")).unwrap();
-    let rest = stack
-        .server
-        .get(&format!("{EXPORT}?format=tar&cursor={cursor}"), &key)
-        .await;
-    let (_, names) = untar(&rest.body);
-    assert_eq!(names[0], "receipts/0000000001.ndjson");
 }
 
 #[tokio::test]

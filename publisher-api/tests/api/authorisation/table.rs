@@ -172,7 +172,7 @@ pub(super) fn rows() -> Vec<Row> {
         jwt("POST", "/api/v1/user/account/cancel-deletion", 200),
         key("GET", "/api/v1/publisher/data", 200),
         key("GET", "/api/v1/publisher/export", 200),
-        key("GET", "/api/v1/publisher/export", 200).query("?format=tar"),
+        key("GET", "/api/v1/publisher/export", 200).query("?format=ndjson"),
         key("GET", "/api/v1/publisher/export", 200).query("?format=csv&collection=receipts"),
         key("GET", "/api/v1/publisher/trail", 200),
         key("GET", ENTRIES, 200),
