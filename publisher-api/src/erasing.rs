@@ -5,7 +5,6 @@
 //! still bears its successor's. What was begun before a crash is found in the store and continues.
 
 mod aggregates;
-mod certificate;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -153,9 +152,7 @@ impl Eraser {
             self.accounts.note_erased_rows(&erasure.id, &counts).await?;
             self.erase(&rows, found).await?;
         }
-        let confirmed_at_ms = self.accounts.now_ms();
-        let text = |erasure: &Erasure| certificate::text(erasure, confirmed_at_ms);
-        if self.accounts.certify_erasure(&erasure.id, text).await? {
+        if self.accounts.finish_erasure(&erasure.id).await? {
             tracing::info!(erasure = erasure.id, "an erasure is done");
         }
         Ok(())

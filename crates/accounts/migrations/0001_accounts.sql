@@ -181,8 +181,6 @@ CREATE TABLE erasures (
     counts TEXT NOT NULL,
     problem TEXT,
     finished_at_ms BIGINT,
-    certificate TEXT,
-    certificate_sha256 TEXT,
     looked_at_ms BIGINT NOT NULL
 );
 CREATE INDEX erasures_of_account ON erasures (account_id, requested_at_ms, id);

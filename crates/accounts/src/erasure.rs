@@ -1,4 +1,4 @@
-//! Erasures: what is to go, how far it is, and the certificate at the end.
+//! Erasures: what is to go, and how far it is.
 //!
 //! ```text
 //! scheduled -> store -> warehouse -> done -> settled
@@ -8,8 +8,7 @@
 //! An erasure goes through [`ErasureState`]s, in steps that any replica may do and that may be done
 //! again. Nothing is erased while it is scheduled, and until then it can be cancelled
 //! (`scheduling`). `stepping` takes rows out of this store, its caller takes clients' metadata out
-//! of the warehouse, and the certificate ends it. The row stays as the proof; no personal data is
-//! in it.
+//! of the warehouse and finishes it. The row stays as the proof; no personal data is in it.
 
 mod requesting;
 mod scheduling;
@@ -73,7 +72,7 @@ pub enum ErasureState {
     /// Entries are gone; clients' metadata is being removed from the warehouse, if that was
     /// requested.
     Warehouse,
-    /// All is gone, and certified.
+    /// All is erased.
     Done,
     /// And so long ago that nothing of the receipts can come back any more.
     Settled,
@@ -107,8 +106,6 @@ pub struct Erasure {
     pub problem: Option<String>,
     /// When it was done, in milliseconds since the Unix epoch.
     pub finished_at_ms: Option<i64>,
-    /// The certificate's text, and the SHA-256 of its UTF-8 in hexadecimal.
-    pub certificate: Option<(String, String)>,
 }
 
 impl Coverage {
@@ -214,7 +211,7 @@ macro_rules! select {
     ($rest:literal) => {
         concat!(
             "SELECT id, account_id, actor, requested_at_ms, entries, personal_data, coverage, whole_account, state, counts, problem,
-                finished_at_ms, certificate, certificate_sha256, execute_at_ms, cancelled_at_ms FROM erasures ",
+                finished_at_ms, execute_at_ms, cancelled_at_ms FROM erasures ",
             $rest
         )
     };
@@ -225,7 +222,6 @@ pub(crate) use select;
 pub(crate) fn read(row: &AnyRow) -> Result<Erasure, AccountsError> {
     let unreadable = |error: serde_json::Error| AccountsError::Store(format!("an erasure can't be read: {error}"));
     let coverage: Option<String> = row.value("coverage")?;
-    let certificate: Option<String> = row.value("certificate")?;
     Ok(Erasure {
         id: row.value("id")?,
         account_id: row.value("account_id")?,
@@ -246,7 +242,6 @@ pub(crate) fn read(row: &AnyRow) -> Result<Erasure, AccountsError> {
         counts: read_counts(row.value("counts")?)?,
         problem: row.value("problem")?,
         finished_at_ms: row.value("finished_at_ms")?,
-        certificate: certificate.zip(row.value("certificate_sha256")?),
     })
 }
 

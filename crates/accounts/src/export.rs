@@ -288,8 +288,6 @@ pub const COLLECTIONS: &[Collection] = &[
             instant("executeAt", "execute_at_ms"),
             instant("cancelledAt", "cancelled_at_ms"),
             instant("finishedAt", "finished_at_ms"),
-            text("certificate", "certificate"),
-            text("certificateSha256", "certificate_sha256"),
         ],
     },
     Collection {

@@ -45,7 +45,7 @@ fn cancelled(erasure: &Erasure) -> String {
 
 fn done(erasure: &Erasure) -> String {
     format!(
-        "the erasure below is done and confirmed. Its certificate:\n\n  GET /api/v1/publisher/erasures/{}",
+        "the erasure below is done and confirmed. What it erased:\n\n  GET /api/v1/publisher/erasures/{}",
         erasure.id
     )
 }
@@ -76,7 +76,6 @@ mod tests {
             counts: BTreeMap::new(),
             problem: None,
             finished_at_ms: None,
-            certificate: None,
         }
     }
 

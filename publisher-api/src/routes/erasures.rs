@@ -1,4 +1,4 @@
-//! `/api/v1/publisher/erasures`: what is to go, how far it is, the certificate, and the way back
+//! `/api/v1/publisher/erasures`: what is to go, how far it is, and the way back
 //! until it begins.
 
 use std::collections::BTreeMap;
@@ -82,7 +82,6 @@ struct ErasureBody {
     problem: Option<String>,
     #[schema(format = DateTime)]
     finished_at: Option<String>,
-    certificate: Option<Certificate>,
 }
 
 /// State of an erasure.
@@ -95,23 +94,14 @@ enum StateWord {
     Cancelled,
     /// Under way.
     Running,
-    /// All is gone; the certificate is there.
+    /// All is gone, which a query over what is stored has confirmed.
     Done,
-}
-
-/// Certificate of an erasure: rows, time and confirmation.
-#[derive(Debug, Serialize, ToSchema)]
-struct Certificate {
-    text: String,
-    /// SHA-256 of the text's UTF-8, in hexadecimal.
-    sha256: String,
 }
 
 /// Ask for an erasure
 ///
 /// By a key with the scope `erase`. It begins 24 hours later, unless the operator has set another
-/// time, and can be cancelled until then; nothing is erased before. Look at it for the certificate.
-/// Then entries and names are gone permanently. The account gets a mail when an erasure is
+/// time, and can be cancelled until then; nothing is erased before. Then entries and names are gone permanently. The account gets a mail when an erasure is
 /// requested, cancelled and done.
 #[utoipa::path(
     post, path = PATH, tag = "data", security(("apiKey" = [])), request_body = ErasureRequest,
@@ -196,7 +186,7 @@ async fn cancel(
     get, path = "/api/v1/publisher/erasures/{id}", tag = "data", security(("apiKey" = [])),
     params(("id" = String, Path, description = "The erasureId")),
     responses(
-        (status = 200, description = "How far it is, with the certificate once it is done", body = ErasureBody),
+        (status = 200, description = "How far it is", body = ErasureBody),
         (status = 404, description = "You have no such erasure", body = ProblemBody, content_type = "application/problem+json"),
         Refusals,
     ),
@@ -304,7 +294,6 @@ impl From<Erasure> for ErasureBody {
             erased: erasure.counts,
             problem: erasure.problem,
             finished_at: erasure.finished_at_ms.map(rfc3339_ms),
-            certificate: erasure.certificate.map(|(text, sha256)| Certificate { text, sha256 }),
         }
     }
 }

@@ -55,7 +55,6 @@ impl Accounts {
             counts: BTreeMap::new(),
             problem: None,
             finished_at_ms: None,
-            certificate: None,
         };
         let work = async {
             let mut transaction = self.begin().await?;
@@ -122,7 +121,6 @@ impl Accounts {
                 counts: BTreeMap::new(),
                 problem: None,
                 finished_at_ms: None,
-                certificate: None,
             };
             insert(&mut transaction, &erasure).await?;
             transaction.commit().await?;

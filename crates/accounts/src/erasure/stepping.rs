@@ -3,8 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use hex::encode;
-use sha2::{Digest, Sha256};
 use sqlx::{Any, Transaction};
 
 use super::{EntriesWish, Erasure, ErasureState, counts_text, read, read_counts, select};
@@ -132,17 +130,12 @@ impl Accounts {
         self.timed("note_erased_rows", work).await
     }
 
-    /// Ends an erasure with its certificate, once: `false` if it was ended before, or isn't as far.
-    /// `certificate` is made from the erasure as it stands. The account gets a mail, if it still
-    /// has an address.
+    /// Ends an erasure, once: `false` if it was ended before, or isn't as far. The account gets a
+    /// mail, if it still has an address.
     ///
     /// # Errors
     /// The store fails.
-    pub async fn certify_erasure(
-        &self,
-        id: &str,
-        certificate: impl FnOnce(&Erasure) -> String + Send,
-    ) -> Result<bool, AccountsError> {
+    pub async fn finish_erasure(&self, id: &str) -> Result<bool, AccountsError> {
         let now_ms = self.now_ms();
         let work = async {
             let mut transaction = self.begin().await?;
@@ -153,20 +146,13 @@ impl Accounts {
             }
             let row = sqlx::query(select!("WHERE id = $1")).bind(id);
             let erasure = read(&row.fetch_one(&mut *transaction).await?)?;
-            let text = certificate(&erasure);
             // Where no receipts were touched, nothing can come back.
             let state = match erasure.wish.receipt_metadata {
                 Some(_) => ErasureState::Done,
                 None => ErasureState::Settled,
             };
-            let end = "UPDATE erasures SET state = $1, certificate = $2, certificate_sha256 = $3, looked_at_ms = $4, problem = NULL
-                WHERE id = $5";
-            let end = sqlx::query(end)
-                .bind(state.as_str())
-                .bind(&text)
-                .bind(encode(Sha256::digest(text.as_bytes())))
-                .bind(now_ms)
-                .bind(id);
+            let end = "UPDATE erasures SET state = $1, looked_at_ms = $2, problem = NULL WHERE id = $3";
+            let end = sqlx::query(end).bind(state.as_str()).bind(now_ms).bind(id);
             end.execute(&mut *transaction).await?;
             let change = TrailChange {
                 account_id: &erasure.account_id,
@@ -185,7 +171,7 @@ impl Accounts {
             transaction.commit().await?;
             Ok(true)
         };
-        self.timed("certify_erasure", work).await
+        self.timed("finish_erasure", work).await
     }
 
     /// Notes what keeps an erasure up, for whoever requests it.
