@@ -1,18 +1,15 @@
 //! The outbox: mails on their way from the decision to send them to the server that took them.
 //!
 //! ```text
-//! queued -> claimed -> sending -> sent
-//!   ^          |          |-> queued (the server said no for now, or didn't answer)
-//!   |----------|          |-> refused (the server said never)
-//!                         |-> unknown (its sender was gone before it had the answer)
+//! queued -> claimed -> sent
+//!   ^          |-> refused (the server said never)
+//!   |----------| (the server said no for now, didn't answer, or the sender is gone)
 //! ```
 //!
-//! A mail is claimed for a while; a claim that runs out is another replica's to take. `sending` is
-//! written after the server has taken the envelope and before it gets the text, so a sender that
-//! dies earlier costs nothing, and one that dies later has left a mail that the server has in all
-//! likelihood. That one isn't sent again: each mail is sent once. A server that is asked and
-//! doesn't answer has not taken the mail (RFC 5321, 4.2.5 and 6.1); it gets the same mail again,
-//! under the same `Message-ID`.
+//! A mail is claimed for a while; a claim that runs out is another replica's to take. A sender that
+//! dies after the server has taken the mail leaves it to be sent again, and so does a server that
+//! doesn't answer (RFC 5321, 4.2.5 and 6.1): under the same `Message-ID`, by which the recipient's
+//! server or reader drops the second one.
 //!
 //! Text and recipient of a mail are read when it is sent: an outbox holds no addresses, and a mail
 //! no longer true isn't sent.
@@ -104,12 +101,10 @@ pub struct ClaimedMail {
 /// Numbers of mails in the states that an operator may want to know.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Outbox {
-    /// Queued, claimed or being sent.
+    /// Queued or claimed.
     pub waiting: u64,
     /// Refused by the server permanently.
     pub refused: u64,
-    /// Perhaps sent: their sender was gone before it had the answer.
-    pub unknown: u64,
 }
 
 impl Accounts {
@@ -188,7 +183,7 @@ impl Accounts {
             },
         };
         let Some(about) = about else {
-            self.end_mail(id, holder, "claimed", "moot", "").await?;
+            self.end_mail(id, holder, "moot", "").await?;
             return Ok(None);
         };
         let Some(to) = to else {
@@ -206,33 +201,12 @@ impl Accounts {
         }))
     }
 
-    /// Notes that the server gets the mail's text now. `false` if the claim isn't `holder`'s any
-    /// more: then it must not be sent.
-    ///
-    /// # Errors
-    /// The store fails: then it must not be sent either.
-    pub async fn begin_sending(&self, id: &str, holder: &str, lease_ms: i64) -> Result<bool, AccountsError> {
-        let now_ms = self.now_ms();
-        let change = "UPDATE mails SET state = 'sending', next_at_ms = $1
-            WHERE id = $2 AND holder = $3 AND state = 'claimed' AND next_at_ms > $4";
-        let change = sqlx::query(change)
-            .bind(now_ms.saturating_add(lease_ms))
-            .bind(id)
-            .bind(holder)
-            .bind(now_ms);
-        let done = self
-            .timed("begin_sending", async { Ok(change.execute(&self.pool).await?) })
-            .await?;
-        Ok(done.rows_affected() > 0)
-    }
-
     /// The server took it.
     ///
     /// # Errors
-    /// The store fails: the mail is `unknown` once its time is over.
+    /// The store fails: the mail is sent again once its time is over.
     pub async fn mail_sent(&self, id: &str, holder: &str) -> Result<(), AccountsError> {
-        self.timed("mail_sent", self.end_mail(id, holder, "sending", "sent", ""))
-            .await
+        self.timed("mail_sent", self.end_mail(id, holder, "sent", "")).await
     }
 
     /// The server will never take it.
@@ -240,13 +214,8 @@ impl Accounts {
     /// # Errors
     /// The store fails.
     pub async fn mail_refused(&self, id: &str, holder: &str, problem: &str) -> Result<(), AccountsError> {
-        self.timed("mail_refused", async {
-            for state in ["claimed", "sending"] {
-                self.end_mail(id, holder, state, "refused", problem).await?;
-            }
-            Ok(())
-        })
-        .await
+        self.timed("mail_refused", self.end_mail(id, holder, "refused", problem))
+            .await
     }
 
     /// The server doesn't take it now: again in `after_ms` milliseconds.
@@ -259,22 +228,15 @@ impl Accounts {
             .await
     }
 
-    /// Tells apart what its sender left in the middle of sending, and removes what ended long ago.
-    /// Returns the number of new `unknown` ones.
+    /// Removes mails that ended long ago.
     ///
     /// # Errors
     /// The store fails.
-    pub async fn tidy_outbox(&self) -> Result<u64, AccountsError> {
-        self.timed("tidy_outbox", async {
-            let now_ms = self.now_ms();
-            let left =
-                "UPDATE mails SET state = 'unknown', ended_at_ms = $1 WHERE state = 'sending' AND next_at_ms <= $1";
-            let left = sqlx::query(left).bind(now_ms).execute(&self.pool).await?;
-            let old = sqlx::query("DELETE FROM mails WHERE ended_at_ms <= $1").bind(now_ms.saturating_sub(KEPT_MS));
-            old.execute(&self.pool).await?;
-            Ok(left.rows_affected())
-        })
-        .await
+    pub async fn tidy_outbox(&self) -> Result<(), AccountsError> {
+        let old = sqlx::query("DELETE FROM mails WHERE ended_at_ms <= $1").bind(self.now_ms().saturating_sub(KEPT_MS));
+        self.timed("tidy_outbox", async { Ok(old.execute(&self.pool).await?) })
+            .await?;
+        Ok(())
     }
 
     /// Counts the mails in the outbox.
@@ -292,30 +254,28 @@ impl Accounts {
             let count = u64::try_from(count).unwrap_or_default();
             match state.as_str() {
                 "refused" => outbox.refused += count,
-                "unknown" => outbox.unknown += count,
                 _ => outbox.waiting += count,
             }
         }
         Ok(outbox)
     }
 
-    async fn end_mail(&self, id: &str, holder: &str, from: &str, to: &str, problem: &str) -> Result<(), AccountsError> {
-        let end =
-            "UPDATE mails SET state = $1, ended_at_ms = $2, problem = $3 WHERE id = $4 AND holder = $5 AND state = $6";
+    async fn end_mail(&self, id: &str, holder: &str, state: &str, problem: &str) -> Result<(), AccountsError> {
+        let end = "UPDATE mails SET state = $1, ended_at_ms = $2, problem = $3
+            WHERE id = $4 AND holder = $5 AND state = 'claimed'";
         let end = sqlx::query(end)
-            .bind(to)
+            .bind(state)
             .bind(self.now_ms())
             .bind(shortened(problem))
             .bind(id)
-            .bind(holder)
-            .bind(from);
+            .bind(holder);
         end.execute(&self.pool).await?;
         Ok(())
     }
 
     async fn requeue(&self, id: &str, holder: &str, at_ms: i64, problem: &str) -> Result<(), AccountsError> {
         let change = "UPDATE mails SET state = 'queued', next_at_ms = $1, problem = $2
-            WHERE id = $3 AND holder = $4 AND state IN ('claimed', 'sending')";
+            WHERE id = $3 AND holder = $4 AND state = 'claimed'";
         let change = sqlx::query(change)
             .bind(at_ms)
             .bind(shortened(problem))

@@ -162,7 +162,7 @@ pub const METRICS: &[MetricDoc] = &[
         "receipts_mails_total",
         "mails",
         &["outcome"],
-        "Mails about verifications that end, by outcome: sent, failed (tried again), refused by the server for good, unknown (their sender ended before it had the answer; not sent again).",
+        "Mails about verifications that end, by outcome: sent, failed (tried again), or refused by the server for good.",
     ),
     gauge(
         "receipts_mails_waiting",

@@ -20,7 +20,7 @@ const LEASE_SPARE_MS: i64 = 60_000;
 const PAUSE_MS_MIN: i64 = 60_000;
 /// The longest.
 const PAUSE_MS_MAX: i64 = 6 * 3_600_000;
-/// Tries to write down that a mail was sent.
+/// Tries to write down that a mail was sent, because otherwise it is sent again.
 const NOTES_MAX: usize = 3;
 
 /// Result of one round.
@@ -36,7 +36,8 @@ pub struct Round {
     pub failed: u64,
 }
 
-/// Does rounds. Any number of them, in any number of processes, send each mail once.
+/// Does rounds. Any number of them, in any number of processes, send each mail once unless one
+/// dies while it sends.
 pub struct Postman {
     accounts: Accounts,
     config: SmtpConfig,
@@ -74,21 +75,13 @@ impl Postman {
                 break;
             }
         }
-        let lost = self.accounts.tidy_outbox().await?;
-        if lost > 0 {
-            metrics::counter!("receipts_mails_total", "outcome" => "unknown").increment(lost);
-            tracing::warn!(
-                mails = lost,
-                "a process ended while it sent mails: they are most likely sent, and aren't sent again"
-            );
-        }
+        self.accounts.tidy_outbox().await?;
         if let Some(from) = &self.from {
             for _ in 0..MAILS_MAX {
                 if stop.is_cancelled() {
                     break;
                 }
-                let lease_ms = self.lease_ms(self.config.wait_ms_max);
-                let Some(mail) = self.accounts.claim_mail(&self.holder, lease_ms).await? else {
+                let Some(mail) = self.accounts.claim_mail(&self.holder, self.lease_ms()).await? else {
                     break;
                 };
                 if self.deliver(&mail, from).await? {
@@ -144,18 +137,9 @@ impl Postman {
         letter: &Letter,
         from: &Mailbox,
     ) -> Result<Result<(), NotTaken>, AccountsError> {
-        let waiting = match server::begin(&self.config, letter, from.email.domain()).await {
-            Ok(waiting) => waiting,
-            Err(error) => return Ok(Err(error)),
-        };
-        let lease_ms = self.lease_ms(self.config.answer_ms_max);
-        if !self.accounts.begin_sending(&mail.id, &self.holder, lease_ms).await? {
-            return Ok(Err(NotTaken::NotNow("another process has taken it over".to_owned())));
-        }
-        if let Err(error) = waiting.send(letter).await {
+        if let Err(error) = server::send(&self.config, letter, from.email.domain()).await {
             return Ok(Err(error));
         }
-        // Not written down it would be told as lost, though never sent again.
         for _ in 1..NOTES_MAX {
             if self.accounts.mail_sent(&mail.id, &self.holder).await.is_ok() {
                 return Ok(Ok(()));
@@ -165,9 +149,9 @@ impl Postman {
         Ok(Ok(()))
     }
 
-    /// Lease of a mail: for the step that may take `work_ms`, and some.
-    fn lease_ms(&self, work_ms: u64) -> i64 {
-        i64::try_from(work_ms)
+    /// Lease of a mail: for all that may take time, and some.
+    fn lease_ms(&self) -> i64 {
+        i64::try_from(self.config.wait_ms_max.saturating_add(self.config.answer_ms_max))
             .unwrap_or(i64::MAX)
             .saturating_add(LEASE_SPARE_MS)
     }

@@ -1,6 +1,5 @@
-//! A mail to the server, step by step (RFC 5321, 3.3): between the envelope and the text there is a
-//! moment at which nothing is sent yet and nothing can fail any more on our side. The caller writes
-//! down there that it sends.
+//! A mail to the server, step by step (RFC 5321, 3.3): a sender, login or setting that is refused
+//! must not end the mail, as a recipient or text that is refused does.
 
 use std::time::Duration;
 
@@ -27,22 +26,19 @@ pub(super) enum NotTaken {
     NotNow(String),
 }
 
-/// A connection on which the server waits for a mail's text.
-pub(super) struct Waiting {
-    connection: AsyncSmtpConnection,
-    answer_wait: Duration,
-}
-
-/// Connects, logs in, and hands over the envelope.
-pub(super) async fn begin(config: &SmtpConfig, letter: &Letter, hello: &str) -> Result<Waiting, NotTaken> {
+/// Sends a mail; `Ok` once the server has taken it.
+pub(super) async fn send(config: &SmtpConfig, letter: &Letter, hello: &str) -> Result<(), NotTaken> {
     let wait = Duration::from_millis(config.wait_ms_max);
     let connection = timeout(wait, envelope(config, letter, hello, wait)).await;
-    let connection =
+    let mut connection =
         connection.map_err(|_| NotTaken::NotNow(format!("no answer within {} ms", config.wait_ms_max)))??;
-    Ok(Waiting {
-        connection,
-        answer_wait: Duration::from_millis(config.answer_ms_max),
-    })
+    let answer_wait = Duration::from_millis(config.answer_ms_max);
+    let answered = timeout(answer_wait, connection.message(&letter.bytes)).await;
+    let answered = answered.map_err(|_| NotTaken::NotNow("no answer to the text".to_owned()))?;
+    answered.map_err(|error| not_taken(&error))?;
+    // It is taken: how the connection ends changes nothing.
+    let _ = timeout(GOODBYE, connection.quit()).await;
+    Ok(())
 }
 
 async fn envelope(
@@ -82,18 +78,6 @@ async fn envelope(
     }
     connection.command(Data).await.map_err(|error| not_taken(&error))?;
     Ok(connection)
-}
-
-impl Waiting {
-    /// The text; `Ok` once the server has taken the mail.
-    pub(super) async fn send(mut self, letter: &Letter) -> Result<(), NotTaken> {
-        let answered = timeout(self.answer_wait, self.connection.message(&letter.bytes)).await;
-        let answered = answered.map_err(|_| NotTaken::NotNow("no answer to the text".to_owned()))?;
-        answered.map_err(|error| not_taken(&error))?;
-        // It is taken: how the connection ends changes nothing.
-        let _ = timeout(GOODBYE, self.connection.quit()).await;
-        Ok(())
-    }
 }
 
 fn not_taken(error: &lettre::transport::smtp::Error) -> NotTaken {

@@ -66,11 +66,7 @@ pub const LABELS: &[(&str, &str, Values)] = &[
             "bad_answer",
         ]),
     ),
-    (
-        "receipts_mails_total",
-        "outcome",
-        OneOf(&["sent", "failed", "refused", "unknown"]),
-    ),
+    ("receipts_mails_total", "outcome", OneOf(&["sent", "failed", "refused"])),
     ("", "window", OneOf(&["minute", "day"])),
     (
         "receipts_telemetry_lines_suppressed_total",

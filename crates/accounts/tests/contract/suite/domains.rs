@@ -113,7 +113,6 @@ fn pairs(wanted: &[(&str, &str)]) -> Vec<(String, String)> {
 async fn sent(accounts: &Accounts) -> Vec<String> {
     let mut kinds = Vec::new();
     while let Some(mail) = accounts.claim_mail("postman", HOUR_MS).await.unwrap() {
-        assert!(accounts.begin_sending(&mail.id, "postman", HOUR_MS).await.unwrap());
         accounts.mail_sent(&mail.id, "postman").await.unwrap();
         kinds.push(mail.kind.to_string());
     }
