@@ -12,7 +12,7 @@ use crate::failure::CommandFailure;
 /// Content of a sample, where no other is given.
 pub(super) const URL: &str = "https://news.example/lead";
 
-/// What is written, and what becomes of it.
+/// Kind of a sample, and the outcome of its receipts.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(super) enum Sample {
     /// A receipt: 202, verified

@@ -114,13 +114,13 @@ pub struct Send {
     input: InputArg,
 }
 
-/// What a webhook's URL may name beside public addresses at port 443.
+/// Addresses of webhooks beside public ones at port 443.
 #[derive(Debug, clap::Args)]
 struct WebhookAccess {
     /// Another port than 443 that the webhook's URL may name; may be given more than once
     #[arg(long, value_name = "PORT", requires = "webhook", value_parser = clap::value_parser!(u16).range(1..))]
     allow_port: Vec<u16>,
-    /// Send to a webhook on this machine too, also over plain HTTP and at any port: for trying things out
+    /// Send to a webhook on this machine too, also over plain HTTP and at any port
     #[arg(long, requires = "webhook")]
     allow_loopback: bool,
 }

@@ -1,4 +1,4 @@
-//! What was signed, and every check with its result.
+//! Explanations: the bytes that were signed, and every check with its result.
 
 use receipt::{Arrival, CheckResult, Explanation, Judge};
 
