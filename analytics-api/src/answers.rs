@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use accounts::Principal;
-use serde::Serialize;
+use receipt::Purpose;
+use serde::{Serialize, Serializer};
 use usage::{OperatorUsage, PartTotals, TopClient, TopContent, UsageByPurpose};
-use utoipa::openapi::{RefOr, Response};
-use utoipa::{IntoResponses, ToSchema};
+use utoipa::openapi::{ObjectBuilder, RefOr, Response, Schema};
+use utoipa::{IntoResponses, PartialSchema, ToSchema};
 use uuid::Uuid;
 use warehouse::UnlistedDay;
 use web::openapi::problem;
@@ -30,31 +31,39 @@ impl IntoResponses for Refusals {
 }
 
 /// Receipts per purpose.
-#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
-pub(crate) struct PurposeCounts {
-    pub(crate) training: u64,
-    pub(crate) inference: u64,
-    pub(crate) research: u64,
-}
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PurposeCounts(UsageByPurpose);
 
 impl PurposeCounts {
     /// By name, in the order in which they are answered.
-    pub(crate) fn named(self) -> [(&'static str, u64); 3] {
-        [
-            ("training", self.training),
-            ("inference", self.inference),
-            ("research", self.research),
-        ]
+    pub(crate) fn named(self) -> impl Iterator<Item = (&'static str, u64)> {
+        self.0.iter().map(|(purpose, count)| (purpose.as_str(), count))
     }
 }
 
+impl Serialize for PurposeCounts {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.named())
+    }
+}
+
+impl PartialSchema for PurposeCounts {
+    fn schema() -> RefOr<Schema> {
+        let object = ObjectBuilder::new().description(Some("Receipts per purpose."));
+        let counts = Purpose::ALL.iter().fold(object, |object, purpose| {
+            object
+                .property(purpose.as_str(), u64::schema())
+                .required(purpose.as_str())
+        });
+        counts.into()
+    }
+}
+
+impl ToSchema for PurposeCounts {}
+
 impl From<UsageByPurpose> for PurposeCounts {
     fn from(usage: UsageByPurpose) -> Self {
-        Self {
-            training: usage.training,
-            inference: usage.inference,
-            research: usage.research,
-        }
+        Self(usage)
     }
 }
 

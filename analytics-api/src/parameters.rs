@@ -9,7 +9,7 @@ use web::params::{InvalidQuery, Params};
 
 use crate::buckets::INTERVALS;
 use crate::config::AnalyticsConfig;
-use crate::selection::{MODEL_BYTES_MAX, PURPOSES};
+use crate::selection::{MODEL_BYTES_MAX, purposes};
 
 /// The most outcomes of a page.
 pub(crate) const OUTCOMES_MAX: u32 = 1_000;
@@ -43,7 +43,7 @@ pub(crate) const TZ: Query = Query {
 pub(crate) const PURPOSE: Query = Query {
     name: "purpose",
     description: "Only receipts of this purpose",
-    schema: |_| choice(PURPOSES),
+    schema: |_| choice(purposes()),
 };
 pub(crate) const CLIENT: Query = Query {
     name: "clientId",

@@ -3,6 +3,7 @@
 use accounts::Domain;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use receipt::Purpose;
 use warehouse::{BeforeVerification, Filter, Trust};
 
 use crate::access::Access;
@@ -10,7 +11,9 @@ use crate::range;
 use web::params::{InvalidQuery, Params};
 
 /// `usage.purpose`, all its values.
-pub(crate) const PURPOSES: [&str; 3] = ["training", "inference", "research"];
+pub(crate) fn purposes() -> [&'static str; Purpose::ALL.len()] {
+    Purpose::ALL.map(Purpose::as_str)
+}
 
 /// The longest `modelId`, in bytes: as the gateway takes it.
 pub(crate) const MODEL_BYTES_MAX: usize = 4_096;
@@ -81,7 +84,7 @@ pub(crate) fn compares(params: &Params) -> Result<bool, InvalidQuery> {
 /// The filter of `[from_ms, to_ms)` and the parameters `purpose`, `clientId`, `entryId`, `modelId`,
 /// `trust`, `operator`, `keyFingerprint` and `beforeVerification`, with the caller's trust.
 pub(crate) fn filter(access: &Access, params: &Params, from_ms: i64, to_ms: i64) -> Result<Filter, InvalidQuery> {
-    let purpose = params.choice("purpose", &PURPOSES.map(|name| (name, name)))?;
+    let purpose = params.choice("purpose", &purposes().map(|name| (name, name)))?;
     Ok(Filter {
         from_ms,
         to_ms,

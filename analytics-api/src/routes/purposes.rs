@@ -16,7 +16,7 @@ use crate::format::table::{Table, Tabular};
 use crate::parameters::{
     self, BEFORE_VERIFICATION, BOM, CLIENT, DOMAIN, ENTRY, FROM, KEY, MODEL, OPERATOR, PURPOSE, Query, TO, TRUST, TZ,
 };
-use crate::selection::{OpenRange, PURPOSES, filter};
+use crate::selection::{self, OpenRange, filter};
 use crate::state::AnalyticsState;
 
 pub(crate) const PATH: &str = "/api/v1/analytics/purposes";
@@ -112,7 +112,7 @@ pub(crate) async fn purposes(
     };
     let (from, to) = range.texts();
     let answer = PurposeList {
-        purposes: PURPOSES.into_iter().map(usage).collect(),
+        purposes: selection::purposes().into_iter().map(usage).collect(),
         from,
         to,
     };

@@ -33,9 +33,9 @@ impl<'a> SummaryRows<'a> {
 
     /// `usageByPurpose`.
     pub(crate) fn purposes(&mut self, counts: PurposeCounts, previous: Option<PurposeCounts>) {
-        let previous = previous.map(PurposeCounts::named);
-        for (at, (purpose, value)) in counts.named().into_iter().enumerate() {
-            let before = previous.and_then(|counts| counts.get(at).map(|(_, count)| *count));
+        let mut previous = previous.map(PurposeCounts::named);
+        for (purpose, value) in counts.named() {
+            let before = previous.as_mut().and_then(Iterator::next).map(|(_, count)| count);
             self.row("usageByPurpose", purpose.into(), TableCell::Nothing, value, before);
         }
     }

@@ -23,7 +23,7 @@ use crate::parameters::{
     self, BEFORE_VERIFICATION, BOM, CLIENT, COMPARE, DOMAIN, ENTRY, FROM, GROUP_BY, INTERVAL, KEY, METRIC, MODEL,
     OPERATOR, PURPOSE, Query, SERIES_LIMIT, TO, TRUST, TZ,
 };
-use crate::selection::{PURPOSES, filter};
+use crate::selection::{filter, purposes};
 use crate::state::AnalyticsState;
 use web::{Failure, rfc3339};
 
@@ -157,7 +157,7 @@ impl TimeseriesQuery {
                 id: name.to_owned(),
                 key_fingerprint: String::new(),
             };
-            groups.extend(PURPOSES.map(|name| (group(name), HashMap::new())));
+            groups.extend(purposes().map(|name| (group(name), HashMap::new())));
         }
         for point in points {
             groups

@@ -181,11 +181,7 @@ async fn receipts(app: &PublisherState, principal: &Principal) -> Result<Receipt
     Ok(ReceiptsBody {
         total: stats.total_receipts,
         unique_clients: stats.unique_clients,
-        usage_by_purpose: BTreeMap::from([
-            ("training", usage.training),
-            ("inference", usage.inference),
-            ("research", usage.research),
-        ]),
+        usage_by_purpose: usage.iter().map(|(purpose, count)| (purpose.as_str(), count)).collect(),
         refused,
         rest: format!("{EXPORT}?collection={}", export::RECEIPTS),
     })

@@ -8,7 +8,7 @@ use usage::{GroupBy, Metric};
 use crate::buckets::{BucketError, INTERVALS, Interval, back, boundaries, recent};
 use crate::config::AnalyticsConfig;
 use crate::range;
-use crate::selection::{PURPOSES, compares, ends};
+use crate::selection::{compares, ends, purposes};
 use web::params::{InvalidQuery, Params};
 
 const METRICS: [(&str, Metric); 3] = [
@@ -78,7 +78,7 @@ impl TimeseriesQuery {
             return Err(InvalidQuery::new("limit", "is the number of series; it needs groupBy"));
         }
         let series_max = match group {
-            Some((_, GroupBy::Purpose)) => u32::try_from(PURPOSES.len()).unwrap_or(u32::MAX),
+            Some((_, GroupBy::Purpose)) => u32::try_from(purposes().len()).unwrap_or(u32::MAX),
             _ => limit.unwrap_or(config.series_max),
         };
         let points_max = match group {

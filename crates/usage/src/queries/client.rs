@@ -6,8 +6,9 @@ use uuid::Uuid;
 use warehouse::{Filter, QueryScope, WarehouseError};
 
 use super::column::QueryColumn;
+use super::purposes::per_purpose;
 use super::ranking::LAST_OPERATOR;
-use super::source::{PER_PURPOSE, PROVEN, RowSource, count, least_texts};
+use super::source::{PROVEN, RowSource, count, least_texts};
 use super::{ByTrust, PartTotals, TopContent, UsageByPurpose};
 use crate::Usage;
 
@@ -73,12 +74,9 @@ struct ClientKeyRow {
     clients: u64,
     proven_clients: u64,
     unproven_clients: u64,
-    training: i64,
-    inference: i64,
-    research: i64,
-    proven_training: i64,
-    proven_inference: i64,
-    proven_research: i64,
+    total_proven: i64,
+    by_purpose: Vec<i64>,
+    proven_by_purpose: Vec<i64>,
     first_seen_ms: i64,
     last_seen_ms: i64,
 }
@@ -120,14 +118,25 @@ impl Usage {
         let Some(totals) = keys.first() else {
             return Ok(ClientStats::default());
         };
-        let all = UsageByPurpose::of_sums(totals.training, totals.inference, totals.research);
-        let proven = UsageByPurpose::of_sums(totals.proven_training, totals.proven_inference, totals.proven_research);
+        let all = UsageByPurpose::of_sums(&totals.by_purpose);
+        let proven_usage = UsageByPurpose::of_sums(&totals.proven_by_purpose);
+        let unique_clients = ByTrust {
+            proven: totals.proven_clients,
+            unproven: totals.unproven_clients,
+        };
+        let [proven, unproven] = PartTotals::parts(
+            totals.total_receipts,
+            totals.total_proven,
+            all,
+            proven_usage,
+            unique_clients,
+        );
         let stats = ClientStats {
             unique_clients: totals.clients,
             total_receipts: count(totals.total_receipts),
             usage_by_purpose: all,
-            proven: PartTotals::proven(proven, totals.proven_clients),
-            unproven: PartTotals::unproven(all, proven, totals.unproven_clients),
+            proven,
+            unproven,
             first_seen_ms: Some(totals.first_seen_ms),
             last_seen_ms: Some(totals.last_seen_ms),
             ..ClientStats::default()
@@ -164,19 +173,19 @@ impl Usage {
                 sum(client.receipts) OVER () AS total_receipts, count() OVER () AS clients,
                 countIf(client.proven > 0) OVER () AS proven_clients,
                 countIf(client.receipts > client.proven) OVER () AS unproven_clients,
-                sum(client.training) OVER () AS training, sum(client.inference) OVER () AS inference,
-                sum(client.research) OVER () AS research, sum(client.proven_training) OVER () AS proven_training,
-                sum(client.proven_inference) OVER () AS proven_inference,
-                sum(client.proven_research) OVER () AS proven_research, min(client.first_ms) OVER () AS first_seen_ms,
+                sum(client.proven) OVER () AS total_proven, sumForEach(client.by_purpose) OVER () AS by_purpose,
+                sumForEach(client.proven_by_purpose) OVER () AS proven_by_purpose,
+                min(client.first_ms) OVER () AS first_seen_ms,
                 max(client.last_ms) OVER () AS last_seen_ms
              FROM (SELECT CAST(piece.key_fingerprint AS FixedString(32)) AS key, sum(piece.receipts) AS receipts,
-                    {PROVEN}, {PER_PURPOSE}, min(piece.first_ms) AS first_ms, max(piece.last_ms) AS last_ms,
+                    {PROVEN}, {}, min(piece.first_ms) AS first_ms, max(piece.last_ms) AS last_ms,
                     {LAST_OPERATOR} AS last_operator,
                     argMax(piece.client_name, (piece.last_ms, piece.client_name)) AS newest_name,
                     argMax(piece.organization, (piece.last_ms, piece.organization)) AS newest_organization,
                     {} AS versions
                 FROM {} GROUP BY piece.key_fingerprint) AS client
              ORDER BY receipts DESC, key LIMIT {{keys_max:UInt32}}",
+            per_purpose(),
             least_texts("piece.client_version"),
             source.rows()
         );

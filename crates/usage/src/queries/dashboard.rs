@@ -7,8 +7,9 @@ use warehouse::{BeforeVerification, Filter, QueryScope, WarehouseError};
 
 use super::column::QueryColumn;
 use super::newest::NewestTexts;
+use super::purposes::per_purpose;
 use super::ranking::{By, ItemId, Ranked, Ranking};
-use super::source::{PER_PURPOSE, RowSource, count};
+use super::source::{PROVEN, RowSource, count};
 use super::{ByTrust, PartTotals, UsageByPurpose};
 use crate::Usage;
 
@@ -60,12 +61,9 @@ pub struct DashboardStats {
 struct TotalsRow {
     receipts: i64,
     clients: u64,
-    training: i64,
-    inference: i64,
-    research: i64,
-    proven_training: i64,
-    proven_inference: i64,
-    proven_research: i64,
+    proven: i64,
+    by_purpose: Vec<i64>,
+    proven_by_purpose: Vec<i64>,
     proven_clients: u64,
     unproven_clients: u64,
 }
@@ -118,20 +116,23 @@ impl Usage {
         );
         let sql = format!(
             "SELECT sum(client.receipts) AS receipts, countIf(client.receipts > 0) AS clients,
-                sum(client.training) AS training, sum(client.inference) AS inference,
-                sum(client.research) AS research, sum(client.proven_training) AS proven_training,
-                sum(client.proven_inference) AS proven_inference, sum(client.proven_research) AS proven_research,
-                countIf(client.proven_training + client.proven_inference + client.proven_research > 0)
-                    AS proven_clients,
-                countIf(client.receipts > client.proven_training + client.proven_inference + client.proven_research)
-                    AS unproven_clients
-             FROM (SELECT sum(piece.receipts) AS receipts, {PER_PURPOSE}
+                sum(client.proven) AS proven, sumForEach(client.by_purpose) AS by_purpose,
+                sumForEach(client.proven_by_purpose) AS proven_by_purpose,
+                countIf(client.proven > 0) AS proven_clients,
+                countIf(client.receipts > client.proven) AS unproven_clients
+             FROM (SELECT sum(piece.receipts) AS receipts, {PROVEN}, {}
                 FROM {} GROUP BY piece.client_id, piece.key_fingerprint) AS client",
+            per_purpose(),
             source.rows()
         );
         let totals: TotalsRow = self.warehouse.one("dashboard", source.call(&sql)).await?;
-        let all = UsageByPurpose::of_sums(totals.training, totals.inference, totals.research);
-        let proven = UsageByPurpose::of_sums(totals.proven_training, totals.proven_inference, totals.proven_research);
+        let all = UsageByPurpose::of_sums(&totals.by_purpose);
+        let proven_usage = UsageByPurpose::of_sums(&totals.proven_by_purpose);
+        let unique_clients = ByTrust {
+            proven: totals.proven_clients,
+            unproven: totals.unproven_clients,
+        };
+        let [proven, unproven] = PartTotals::parts(totals.receipts, totals.proven, all, proven_usage, unique_clients);
         Ok(DashboardStats {
             total_receipts: count(totals.receipts),
             receipts_before_verification: 0,
@@ -139,8 +140,8 @@ impl Usage {
             top_content: Vec::new(),
             top_operators: Vec::new(),
             usage_by_purpose: all,
-            proven: PartTotals::proven(proven, totals.proven_clients),
-            unproven: PartTotals::unproven(all, proven, totals.unproven_clients),
+            proven,
+            unproven,
         })
     }
 

@@ -34,14 +34,6 @@ pub(super) fn count(receipts: i64) -> u64 {
     u64::try_from(receipts).unwrap_or(0)
 }
 
-/// Receipts per purpose, and the proven ones of them, over rows called `piece`.
-pub(super) const PER_PURPOSE: &str = "sumIf(piece.receipts, piece.purpose = 'training') AS training,
-    sumIf(piece.receipts, piece.purpose = 'inference') AS inference,
-    sumIf(piece.receipts, piece.purpose = 'research') AS research,
-    sumIf(piece.receipts, piece.purpose = 'training' AND piece.is_proven) AS proven_training,
-    sumIf(piece.receipts, piece.purpose = 'inference' AND piece.is_proven) AS proven_inference,
-    sumIf(piece.receipts, piece.purpose = 'research' AND piece.is_proven) AS proven_research";
-
 /// Proven receipts, over rows called `piece`.
 pub(super) const PROVEN: &str = "sumIf(piece.receipts, piece.is_proven) AS proven";
 

@@ -1,6 +1,7 @@
 //! Values over time.
 
 use clickhouse::Row;
+use receipt::Purpose;
 use serde::Deserialize;
 use warehouse::{Filter, QueryScope, SqlStatement, WarehouseError};
 
@@ -58,9 +59,6 @@ pub struct SeriesGroup {
     /// other groups.
     pub key_fingerprint: String,
 }
-
-/// Number of purposes: `training`, `inference`, `research`.
-const PURPOSES: u32 = 3;
 
 /// Buckets of one query: 31 days of minutes.
 const BOUNDARIES_MAX: usize = 44_640;
@@ -185,7 +183,7 @@ fn series(
     columns.extend([group, counted].into_iter().flatten().flat_map(|(columns, _)| columns));
     let source = RowSource::new(scope, filter, boundaries_ms, &columns);
     let part = group.map_or("''".to_owned(), |(_, group)| format!("toString({group})"));
-    let has_all_groups = group_by == GroupBy::Purpose && groups_max >= PURPOSES;
+    let has_all_groups = group_by == GroupBy::Purpose && groups_max as usize >= Purpose::ALL.len();
     let largest = group.filter(|_| !has_all_groups).map(|(columns, group)| {
         // Without buckets, whole days may be enough.
         let source = RowSource::new(scope, filter, &[], columns).nested();

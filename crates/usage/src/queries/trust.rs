@@ -40,25 +40,26 @@ pub struct PartTotals {
 }
 
 impl PartTotals {
-    /// Difference of the totals and the proven part.
-    pub(super) fn unproven(all: UsageByPurpose, proven: UsageByPurpose, unique_clients: u64) -> Self {
-        let usage_by_purpose = UsageByPurpose {
-            training: all.training - proven.training,
-            inference: all.inference - proven.inference,
-            research: all.research - proven.research,
-        };
-        Self {
-            total_receipts: usage_by_purpose.total(),
-            unique_clients,
-            usage_by_purpose,
-        }
-    }
-
-    pub(super) fn proven(usage_by_purpose: UsageByPurpose, unique_clients: u64) -> Self {
-        Self {
-            total_receipts: usage_by_purpose.total(),
-            unique_clients,
-            usage_by_purpose,
-        }
+    /// Both parts of `receipts`, of which `proven` are proven, with each part's clients.
+    pub(super) fn parts(
+        receipts: i64,
+        proven: i64,
+        usage: UsageByPurpose,
+        proven_usage: UsageByPurpose,
+        clients: ByTrust,
+    ) -> [Self; 2] {
+        let receipts = ByTrust::of_sums(receipts, proven);
+        [
+            Self {
+                total_receipts: receipts.proven,
+                unique_clients: clients.proven,
+                usage_by_purpose: proven_usage,
+            },
+            Self {
+                total_receipts: receipts.unproven,
+                unique_clients: clients.unproven,
+                usage_by_purpose: usage.without(proven_usage),
+            },
+        ]
     }
 }
