@@ -1,5 +1,5 @@
-//! `receipts send --webhook`: against a webhook whose answers the tests choose, and against a publisher's
-//! receiver whose receipts are then counted.
+//! `receipts send --webhook`: against a webhook whose answers the tests choose, and against a
+//! publisher's receiver whose receipts are then counted.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -101,8 +101,8 @@ enum StateWord {
 /// Ask for an erasure
 ///
 /// By a key with the scope `erase`. It begins 24 hours later, unless the operator has set another
-/// time, and can be cancelled until then; nothing is erased before. Then entries and names are gone permanently. The account gets a mail when an erasure is
-/// requested, cancelled and done.
+/// time, and can be cancelled until then; nothing is erased before. Then entries and names are gone
+/// permanently. The account gets a mail when an erasure is requested, cancelled and done.
 #[utoipa::path(
     post, path = PATH, tag = "data", security(("apiKey" = [])), request_body = ErasureRequest,
     responses(
