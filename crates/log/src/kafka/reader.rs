@@ -1,4 +1,4 @@
-//! Reading records from outside any group: the audit, a repair, a replay. On a thread of its own.
+//! Reading records from outside any group: the audit and a repair. On a thread of its own.
 
 use std::time::Instant;
 
