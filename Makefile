@@ -96,7 +96,7 @@ ci: test ## `make test`, then lints, drills, kills, fuzzers, the chart, conforma
 	@$(STAGES) $(addprefix stage-,lint fetch-ci chart alerts clients conformance documents other-builds fuzz) \
 	  || { scripts/stage --summary; exit 1; }
 	# Alone: they freeze and kill what they measure.
-	@$(STAGES) --jobs 1 stage-rollout stage-drills || { scripts/stage --summary; exit 1; }
+	@$(STAGES) --jobs 1 stage-drills || { scripts/stage --summary; exit 1; }
 	@scripts/stage --summary
 
 .PHONY: stage-build
@@ -161,10 +161,6 @@ stage-other-builds: stage-lint
 .PHONY: stage-fuzz
 stage-fuzz: stage-clients stage-conformance stage-documents
 	$(STAGE) fuzz/run 20
-.PHONY: stage-rollout
-stage-rollout:
-	$(STAGE) sh -c 'helm/timings $$(cat helm/short-timings) > $(TARGET)/rollout-timings.json && \
-	  $(TARGET)/debug/receipts-load rollout --timings $(TARGET)/rollout-timings.json --rules "helm/receipts/files/rules/*.yaml"'
 .PHONY: stage-drills
 stage-drills:
 	$(STAGE) sh -c 'scripts/run-tests --jobs 1 $(DRILLS) && scripts/run-tests --ignored analytics-api::exact receipts-cli::cli'
@@ -246,17 +242,11 @@ size-check: deps chdb ## Measure what one receipt costs here, and compare it wit
 	scripts/size-check --programs $(TARGET)/release
 
 .PHONY: images
-images: deps chdb kafka helm python ## Build the images without a Docker engine, and run each in its own root under load (needs root)
+images: deps chdb kafka ## Build the images without a Docker engine, and run each in its own root under load (needs root)
 	@scripts/install-deps buildah debootstrap
 	cargo build --release --locked --workspace --bins
 	deploy/images $(TARGET)/images $(TARGET)/release
 	deploy/image-check $(TARGET)/images $(TARGET)/release
-
-.PHONY: rollout
-rollout: deps chdb kafka helm prometheus python ## Replay a helm upgrade under load, with the chart's own timings (two minutes)
-	cargo build --release --locked --workspace --bins
-	helm/timings > $(TARGET)/rollout-timings.json
-	$(TARGET)/release/receipts-load rollout --rate 1000 --timings $(TARGET)/rollout-timings.json --rules 'helm/receipts/files/rules/*.yaml'
 
 .PHONY: drills
 drills: deps chdb kafka ## Fault drills on Kafka, ClickHouse's protocol, PostgreSQL and Redis (half an hour; DRILL_FLAGS="--short --only kafka" for less)

@@ -8,7 +8,7 @@ use benches::workload;
 use bytes::Bytes;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use receipt::Algorithm;
-use receipt_log::{DirectIo, EmbeddedConfig, EmbeddedLog, LogWriter, Record, RecordKind};
+use receipt_log::{EmbeddedConfig, EmbeddedLog, LogWriter, Record, RecordKind};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
@@ -44,31 +44,28 @@ fn log(criterion: &mut Criterion) {
     let scratch = Scratch::new(None).unwrap();
     let single = workload::singles(Algorithm::Ed25519, 1).unwrap().remove(0).body;
     let batch = workload::batches(Algorithm::Ed25519, 1, 1_000).unwrap().remove(0).body;
-    for (name, direct_io) in [("direct", DirectIo::Auto), ("buffered", DirectIo::Off)] {
-        let settings = EmbeddedConfig {
-            direct_io,
-            retention_bytes_max: 1 << 30,
-            ..EmbeddedConfig::default()
-        };
-        let log = EmbeddedLog::open(&scratch.folder(name).unwrap(), settings).unwrap();
-        let mut group = criterion.benchmark_group(format!("log append, {name}"));
-        group
-            .measurement_time(Duration::from_secs(2))
-            .warm_up_time(Duration::from_millis(500))
-            .sample_size(20);
-        for count in [1, 64, 1_024] {
-            group.throughput(Throughput::Elements(count as u64));
-            group.bench_function(format!("{count} single receipts at once"), |bench| {
-                bench.iter(|| append(&runtime, &log, RecordKind::Receipt, &single, count));
-            });
-        }
-        group.throughput(Throughput::Elements(16 * 1_000));
-        group.bench_function("16 batches of 1,000 at once", |bench| {
-            bench.iter(|| append(&runtime, &log, RecordKind::Batch, &batch, 16));
+    let settings = EmbeddedConfig {
+        retention_bytes_max: 1 << 30,
+        ..EmbeddedConfig::default()
+    };
+    let log = EmbeddedLog::open(&scratch.folder("log").unwrap(), settings).unwrap();
+    let mut group = criterion.benchmark_group("log append");
+    group
+        .measurement_time(Duration::from_secs(2))
+        .warm_up_time(Duration::from_millis(500))
+        .sample_size(20);
+    for count in [1, 64, 1_024] {
+        group.throughput(Throughput::Elements(count as u64));
+        group.bench_function(format!("{count} single receipts at once"), |bench| {
+            bench.iter(|| append(&runtime, &log, RecordKind::Receipt, &single, count));
         });
-        group.finish();
-        log.close();
     }
+    group.throughput(Throughput::Elements(16 * 1_000));
+    group.bench_function("16 batches of 1,000 at once", |bench| {
+        bench.iter(|| append(&runtime, &log, RecordKind::Batch, &batch, 16));
+    });
+    group.finish();
+    log.close();
 }
 
 criterion_group!(appends, log);

@@ -36,7 +36,7 @@ Exit codes:
 const REGISTER_HELP: &str = "\
 From now on the key counts for this client id, under `clients = \"registered\"`. A client may have several \
 keys, so that it can change from one to the other. A revoked key that is registered again isn't revoked any more. Receipts \
-that were refused before stay refused until `receipts rejected replay --reason client_key_unknown`.
+that were rejected before can be appended to the log again: `receipts rejected replay --reason client_key_unknown`.
 
 Examples:
   receipts clients register 018f3f3c-7f2e-7cc0-8b6a-2f6d1c7e9a10 \\

@@ -16,7 +16,6 @@
 //! - [`proxy`]: a TCP proxy with faults
 //! - [`stack`]: `receipts up` as a process under test
 //! - [`drills`]: faults under load, each ending in an exact audit
-//! - [`rollout`]: a `helm upgrade` replayed
 //! - [`report`]: what a person reads, and what a program reads
 
 #![forbid(unsafe_code)]
@@ -34,7 +33,6 @@ pub mod plan;
 pub mod process;
 pub mod proxy;
 pub mod report;
-pub mod rollout;
 pub mod run;
 pub mod stack;
 pub mod submit;

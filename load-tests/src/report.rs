@@ -116,14 +116,6 @@ impl Report {
         }
     }
 
-    /// Summary of sent and repeated requests, in a line.
-    #[must_use]
-    pub fn summary(&self) -> String {
-        let (receipts, requests, repeated, unavailable) =
-            (self.receipts, self.requests, self.repeated_tries, self.unavailable);
-        format!("{receipts} receipts in {requests} requests, {repeated} tries repeated, {unavailable} answers 503")
-    }
-
     /// Every number is right and every answer was.
     #[must_use]
     pub fn passed(&self) -> bool {

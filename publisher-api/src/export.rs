@@ -64,7 +64,7 @@ const RECEIPT_COLUMNS: [&str; 28] = [
     "batchPayloadHash",
     "batchSignature",
 ];
-const REFUSAL_COLUMNS: [&str; 10] = [
+const REFUSAL_COLUMNS: [&str; 9] = [
     "position",
     "publisher",
     "receivedAt",
@@ -74,7 +74,6 @@ const REFUSAL_COLUMNS: [&str; 10] = [
     "clientId",
     "entryId",
     "payloadHash",
-    "replayedAt",
 ];
 
 /// The names of all collections, in their order.
@@ -273,6 +272,5 @@ fn refusal(refusal: Rejected) -> Vec<Value> {
         id(refusal.client_id),
         id(refusal.entry_id),
         json!(refusal.payload_hash.map(hex::encode)),
-        json!(refusal.replay.map(|replay| rfc3339_ms(replay.replayed_at_ms))),
     ]
 }

@@ -144,7 +144,7 @@ impl OutcomeLine {
 /// receipt of the same ID, or belong to no verified publisher: one line each, in the order of each
 /// partition of the log, and a last line with `completeThrough` and the cursor to continue with.
 /// Everything is covered that the cursor passes, through the last million records of each
-/// partition. What a replay has accepted since is left out.
+/// partition.
 #[utoipa::path(
     get, path = PATH, tag = "sender", security(("messageSignature" = [])),
     responses((status = 200, description = "The outcomes, and a last line", content((OutcomeLine = "application/x-ndjson"), (EndLine = "application/x-ndjson"))), Refusals),

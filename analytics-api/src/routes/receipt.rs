@@ -123,21 +123,15 @@ struct Rejection {
     detail: String,
     #[schema(format = DateTime)]
     received_at: String,
-    /// When it was replayed, after which it counts as verified.
-    #[schema(format = DateTime, nullable = false)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    replayed_at: Option<String>,
 }
 
 impl From<ReceiptRejection> for Rejection {
     fn from(rejected: ReceiptRejection) -> Self {
         let received_at = rfc3339_ms(rejected.received_at_ms);
-        let replayed_at = rejected.replayed_at_ms.map(rfc3339_ms);
         Self {
             reason: rejected.reason,
             detail: rejected.detail,
             received_at,
-            replayed_at,
         }
     }
 }
@@ -151,9 +145,7 @@ impl ReceiptStatus {
         let rejections: Vec<Rejection> = facts.rejected.into_iter().map(Rejection::from).collect();
         let first = receipts.first();
         // One valid occurrence decides: a tampered copy sent by someone else takes nothing from it.
-        // A replayed refusal is none: the receipt is on its way again.
-        let standing = || rejections.iter().find(|rejection| rejection.replayed_at.is_none());
-        let refusal = if is_verified { None } else { standing() };
+        let refusal = if is_verified { None } else { rejections.first() };
         let status = match refusal {
             _ if is_verified => "verified",
             Some(_) => "rejected",

@@ -130,9 +130,9 @@ fn as_map<S: Serializer>(counts: &[(String, u64)], serializer: S) -> Result<S::O
 
 /// Refusals
 ///
-/// Rejected receipts, by the time of their arrival, without those that a replay made count: counts
-/// by reason, and a page of them, newest first. As CSV or lines of JSON the page, whose last row
-/// has a `cursor` if there are more, or with `groupBy=reason` the counts.
+/// Rejected receipts, by the time of their arrival: counts by reason, and a page of them, newest
+/// first. As CSV or lines of JSON the page, whose last row has a `cursor` if there are more, or
+/// with `groupBy=reason` the counts.
 #[utoipa::path(
     get, path = PATH, tag = "analytics", security(("apiKey" = [])),
     responses(

@@ -36,7 +36,7 @@ pub(crate) struct SenderSummary {
     /// Receipts that the gateway took from this instant on are counted.
     #[schema(format = DateTime)]
     from: String,
-    /// Receipts rejected, without those that a replay has accepted since.
+    /// Receipts rejected.
     rejected: u64,
     /// Most first.
     by_reason: Vec<RejectedFor>,

@@ -1,5 +1,7 @@
-//! The embedded log on a real disk: past the page cache and through it.
+//! The embedded log on a real disk, beside the disk alone.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -8,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use cpu_time::ProcessTime;
 use receipt::Algorithm;
-use receipt_log::{DirectIo, EmbeddedConfig, EmbeddedLog, LogWriter, Record, RecordKind};
+use receipt_log::{EmbeddedConfig, EmbeddedLog, LogWriter, Record, RecordKind};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
@@ -67,6 +69,25 @@ impl Round {
             cpu_us_per_record: cpu.elapsed().as_secs_f64() * 1e6 / records,
         })
     }
+
+    /// Records a second by one thread that writes as many bodies at once as there are producers,
+    /// and syncs.
+    fn run_bare(&self, file: &File) -> Result<f64> {
+        file.set_len(0)?;
+        let began = Instant::now();
+        let (mut written, mut at, mut group) = (0, 0, Vec::new());
+        while written < self.total {
+            group.clear();
+            for body in self.bodies.iter().cycle().take(self.producers) {
+                group.extend_from_slice(body);
+            }
+            file.write_all_at(&group, at)?;
+            file.sync_data()?;
+            at += group.len() as u64;
+            written += self.producers as u64;
+        }
+        Ok(written as f64 / began.elapsed().as_secs_f64())
+    }
 }
 
 /// As the gateway makes them.
@@ -82,14 +103,12 @@ fn record(kind: RecordKind, body: Bytes) -> Record {
     }
 }
 
-fn open(setting: &Setting<'_>, direct_io: DirectIo) -> Result<EmbeddedLog> {
-    let name = format!("log-{direct_io:?}").to_ascii_lowercase();
+fn open(setting: &Setting<'_>) -> Result<EmbeddedLog> {
     let settings = EmbeddedConfig {
-        direct_io,
         retention_bytes_max: RETENTION_BYTES_MAX,
         ..EmbeddedConfig::default()
     };
-    let folder = setting.scratch.folder(&name)?;
+    let folder = setting.scratch.folder("log")?;
     let log = EmbeddedLog::open(&folder, settings).with_context(|| folder.display().to_string())?;
     if let Err(reason) = log.writable() {
         bail!("the log takes nothing: {reason}");
@@ -99,8 +118,8 @@ fn open(setting: &Setting<'_>, direct_io: DirectIo) -> Result<EmbeddedLog> {
 
 pub(super) fn measure(setting: &Setting<'_>) -> Result<Vec<Row>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let direct = open(setting, DirectIo::Auto)?;
-    let buffered = open(setting, DirectIo::Off)?;
+    let log = open(setting)?;
+    let file = File::create(setting.scratch.folder("bare")?.join("file"))?;
     let singles = workload::singles(Algorithm::Ed25519, 256)?
         .into_iter()
         .map(|signed| signed.body);
@@ -142,33 +161,21 @@ pub(super) fn measure(setting: &Setting<'_>) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for (name, what, receipts, round) in rounds {
         setting.progress.step("log", what);
-        let (mut direct_us, mut buffered_us) = (Vec::new(), Vec::new());
-        let pace = |log: &EmbeddedLog, cost: &mut Vec<f64>| -> Result<f64> {
-            let pace = round.run(&runtime, log)?;
-            cost.push(pace.cpu_us_per_record / receipts);
+        let mut cost_us = Vec::new();
+        let ours = || -> Result<f64> {
+            let pace = round.run(&runtime, &log)?;
+            cost_us.push(pace.cpu_us_per_record / receipts);
             Ok(pace.records_per_second * receipts)
         };
-        let mut samples = Samples::default();
-        for counted in std::iter::once(false).chain(std::iter::repeat_n(true, setting.effort.rounds)) {
-            let pair = (pace(&direct, &mut direct_us)?, pace(&buffered, &mut buffered_us)?);
-            if counted {
-                samples.ours.push(pair.0);
-                samples.reference.push(pair.1);
-            }
-        }
-        let cost = |us: &[f64]| median(us).map_or_else(|| "-".to_owned(), number);
-        let note = format!(
-            "CPU per receipt, producers included: {} us and {} us",
-            cost(&direct_us),
-            cost(&buffered_us)
-        );
+        let bare = || -> Result<f64> { Ok(round.run_bare(&file)? * receipts) };
+        let samples = Samples::take(setting.effort.rounds, ours, bare)?;
+        let cost = median(&cost_us).map_or_else(|| "-".to_owned(), number);
         rows.push(
             Row::measured(name, what, "receipts/s", samples)
-                .against("buffered + fdatasync")
-                .note(note),
+                .against("write + fdatasync, as many records at once as producers")
+                .note(format!("CPU per receipt, producers included: {cost} us")),
         );
     }
-    direct.close();
-    buffered.close();
+    log.close();
     Ok(rows)
 }

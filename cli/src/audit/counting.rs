@@ -218,8 +218,8 @@ impl Counter<'_> {
         Ok(())
     }
 
-    /// Counts a block again with the verdicts that stand: a batch once rejected whole is one
-    /// receipt, and what was replayed was rejected, although both may pass by the present rules.
+    /// Counts a block again with the stored verdicts: a batch once rejected whole is one receipt,
+    /// and what a policy or the warehouse rejected is rejected, although both may pass now.
     async fn recount(&self, line: &LedgerRow, by_present_rules: RecordTally) -> Result<RecordTally, CommandFailure> {
         let at = |offset, index| {
             let (epoch, partition) = (line.epoch, line.partition);

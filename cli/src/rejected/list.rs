@@ -10,7 +10,7 @@ use super::{on_runtime, position, to_json};
 use crate::failure::{CommandFailure, CommandOutcome};
 use crate::inspection::{Inspection, InspectionPurpose};
 use crate::settings::SettingsArgs;
-use crate::terminal::{BAD, FAINT, GOOD, HEAD, Output, note, paint, visible};
+use crate::terminal::{BAD, FAINT, HEAD, Output, note, paint, visible};
 
 /// Rows requested at a time.
 const PAGE_ROWS: u64 = 500;
@@ -23,7 +23,7 @@ Examples:
   receipts rejected list
   receipts rejected list --reason bad_signature \\
     --domain news.example --from 2026-07-01
-  receipts rejected list --waiting --limit 0 --json | jq -r .reason |
+  receipts rejected list --limit 0 --json | jq -r .reason |
     sort | uniq -c
   receipts rejected list --after 1782907200007@2863311530:0:41:0
 
@@ -40,9 +40,6 @@ pub struct List {
     settings: SettingsArgs,
     #[command(flatten)]
     selection: Selection,
-    /// Only those that no replay has appended again, and whose bytes are stored
-    #[arg(long)]
-    waiting: bool,
     /// At most so many; 0 for all
     #[arg(long, value_name = "N", default_value_t = 50)]
     limit: u64,
@@ -67,7 +64,7 @@ impl List {
     }
 
     async fn list(&self, inspection: &Inspection) -> Result<CommandOutcome, CommandFailure> {
-        let filter = self.selection.filter(self.waiting)?;
+        let filter = self.selection.filter()?;
         let mut out = Output::stdout();
         let mut after: Option<RejectedCursor> = self.after.map(RejectedListCursor::key);
         let mut left = if self.limit == 0 { u64::MAX } else { self.limit };
@@ -134,8 +131,8 @@ fn heading() -> String {
     paint(
         HEAD,
         format_args!(
-            "{:<24}  {:<22}  {:<24}  {:<36}  {:<22}  REPLAYED",
-            "RECEIVED", "REASON", "PUBLISHER", "RECEIPT", "POSITION"
+            "{:<24}  {:<22}  {:<24}  {:<36}  POSITION",
+            "RECEIVED", "REASON", "PUBLISHER", "RECEIPT"
         ),
     )
 }
@@ -149,12 +146,8 @@ fn text(row: &Rejected) -> String {
     };
     let publisher = if row.publisher.is_empty() { "-" } else { &row.publisher };
     let reason = paint(BAD, format_args!("{:<22}", visible(&row.reason)));
-    let replayed = match &row.replay {
-        Some(replay) => paint(GOOD, rfc3339_ms(replay.replayed_at_ms)),
-        None => paint(FAINT, "-"),
-    };
     format!(
-        "{received:<24}  {reason}  {:<24}  {receipt:<36}  {:<22}  {replayed}",
+        "{received:<24}  {reason}  {:<24}  {receipt:<36}  {}",
         visible(publisher),
         position(row.position),
     )

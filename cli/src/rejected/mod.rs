@@ -1,22 +1,14 @@
-//! `receipts rejected`: what was refused, looked at and replayed.
+//! `receipts rejected`: lists, shows and replays rejected receipts.
 //!
 //! - [`selection`]: which rejected receipts
 //! - [`list`], [`show`], [`replay`]: the commands
-//! - [`retained`]: the record a receipt arrived in
-//! - [`rejudging`]: a rejected receipt judged again, in its own context
-//! - [`present_policy`]: which receipts the policy rejects now
-//! - [`tally`]: what a replay came to
 //! - [`rendering`]: bytes of strangers as text for a terminal
 
 pub mod list;
-pub mod present_policy;
-pub mod rejudging;
 pub mod rendering;
 pub mod replay;
-pub mod retained;
 pub mod selection;
 pub mod show;
-pub mod tally;
 
 use accounts::Fingerprint;
 use serde_json::{Value, json};
@@ -87,12 +79,6 @@ fn to_json(rejected: &Rejected) -> Value {
         "rawBytes": rejected.raw_bytes,
         "keyFingerprint": rejected.key_fingerprint.map(|key| Fingerprint(key).to_string()),
         "receipts": rejected.receipts,
-        "replay": rejected.replay.as_ref().map(|replay| json!({
-            "replayedAt": rfc3339_ms(replay.replayed_at_ms),
-            "replayedAs": position(replay.replayed_as),
-            "appended": replay.appended,
-            "by": replay.by,
-        })),
     })
 }
 

@@ -1,70 +1,64 @@
-//! `receipts rejected replay`: rejected receipts that pass by the present rules go to the log once
-//! more, in their original context, and count by the ordinary way.
+//! `receipts rejected replay`: rejected receipts go back into the log `receipts` with their
+//! original arrival, and verifier and writer decide as for every record.
 //!
-//! Idempotence comes from a mark in the table `replays` for each, and before the mark the
-//! payload itself, once the verifier has counted it. A crash between append and mark leaves at most
-//! a further occurrence of the same payload in the log, which the table of receipts unites with the
-//! first: a duplicate, never a second receipt.
+//! A receipt counts once however often it is replayed: its payload hash makes the second occurrence
+//! a duplicate. A receipt that is rejected again is a further row of `rejected`, of which the next
+//! replay appends only one.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use indicatif::{ProgressBar, ProgressStyle};
-use rayon::prelude::*;
-use receipt::Judge;
-use receipt_log::{AppendError, Appended, Log, LogOpenError, LogWriter, OpenError, ReceiptPosition, Record};
-use service::cpu::CpuPool;
-use service::instant::now_ms;
-use uuid::Uuid;
-use warehouse::{Rejected, RejectedCursor, RejectedOrder, ReplayRow, Warehouse};
+use receipt::{Origin, RejectReason};
+use receipt_log::{
+    AppendError, Log, LogInspector, LogOpenError, LogWriter, OpenError, ReceiptPosition, Record, RecordKind,
+};
+use serde::Serialize;
+use warehouse::{Rejected, RejectedCursor, RejectedFilter, RejectedOrder, Warehouse};
 
 use super::on_runtime;
-use super::present_policy::PresentPolicy;
-use super::rejudging::{Passing, Payload, PayloadKey, Rejudgement, judge_alone, time_range};
-use super::retained::Retained;
+use super::rendering::count;
 use super::selection::Selection;
-use super::tally::ReplayTally;
 use crate::failure::{CommandFailure, CommandOutcome};
 use crate::inspection::{Inspection, InspectionPurpose};
 use crate::settings::{Settings, SettingsArgs};
+use crate::terminal::{Output, WARN, mark, paint};
 
 /// Rejected receipts found at a time.
 const PAGE_ROWS: u64 = 5_000;
-/// Rejected receipts judged, appended and marked at a time: at most so many, and their bytes, but
-/// always one.
+/// Rejected receipts appended at a time: at most so many, and their bytes, but always one.
 const STEP_ROWS: usize = 1_000;
 const STEP_BYTES: u64 = 8 << 20;
-/// Payloads of this run that are remembered, so that the second of two equal ones isn't appended.
-const REMEMBERED_MAX: usize = 100_000;
-/// Pauses while the log or the warehouse takes nothing, and how many of them.
+/// Pauses while the log's queue is full, and how many of them.
 const PAUSE: Duration = Duration::from_millis(100);
 const PAUSES_MAX: u32 = 300;
 
 const AFTER_HELP: &str = "\
-Each selected receipt that wasn't replayed yet is judged again by the present rules, as of the time it was received. \
-What is still rejected stays where it is. What passes is appended to the log with its original time, request id, \
-signature and address, and the verifier counts it like any other; its rejected row stays for the books, marked as \
-replayed. It can be interrupted and run again: nothing counts twice.
+For receipts that a policy, the warehouse or the end of their batch's checks rejected, after the cause is fixed: \
+reasons client_key_unknown, client_key_revoked, entry_unknown, refused_by_warehouse and batch_abandoned. Receipts with \
+other reasons are rejected again whoever appends them; their sender has to send better ones.
+
+Each selected receipt is appended to the log with its original time, request id, signature and address. The verifier \
+decides by the present policies, as of the original time. The rejected row stays. What is rejected again is a further \
+row. A replay can be interrupted and run again: nothing counts twice.
 
 The embedded log has one writer, so stop `receipts up` first; --dry-run works beside it. On Kafka it all works beside \
 the running services.
 
 Examples:
   receipts rejected replay --dry-run
-  receipts rejected replay --reason timestamp_out_of_range \\
+  receipts rejected replay --reason client_key_unknown \\
     --from 2026-07-01 --to 2026-07-02
   receipts rejected replay --position 2863311530:0:41:0 --json
 
 Exit codes:
-  0  all that was selected counts now, or will once the verifier reads it
-  1  some stay rejected, or can't be judged without a record that is gone
+  0  all that was selected is in the log again
+  1  the bytes of some weren't stored, so they can't be replayed
   2  wrong usage, or there is no such data directory
   3  an engine is unavailable, or `receipts up` has the log open";
 
-/// Judge rejected receipts again, and let those count that pass
+/// Append rejected receipts to the log again, for a new verdict
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Replay {
@@ -72,7 +66,7 @@ pub struct Replay {
     settings: SettingsArgs,
     #[command(flatten)]
     selection: Selection,
-    /// Say what would be done, and change nothing
+    /// Count what would be appended, and append nothing
     #[arg(long)]
     dry_run: bool,
     /// Write the summary as JSON
@@ -83,14 +77,13 @@ pub struct Replay {
 impl Replay {
     /// Runs the command.
     pub fn run(self) -> Result<CommandOutcome, CommandFailure> {
+        let filter = replayable(self.selection.filter()?)?;
         let settings = self.settings.load()?;
         on_runtime(&settings, async |settings| {
             let inspection = Inspection::open(&settings, InspectionPurpose::Audit).await?;
-            let tally = self.open_and_replay(&settings, &inspection).await;
+            let summary = self.open_and_replay(&settings, &inspection, &filter).await;
             inspection.close().await;
-            let tally = tally?;
-            tally.write(self.json)?;
-            Ok(tally.answer())
+            summary?.write(self.json)
         })
     }
 
@@ -98,9 +91,10 @@ impl Replay {
         &self,
         settings: &Settings,
         inspection: &Inspection,
-    ) -> Result<ReplayTally, CommandFailure> {
+        filter: &RejectedFilter,
+    ) -> Result<ReplaySummary, CommandFailure> {
         if self.dry_run {
-            return self.replay(settings, inspection, None).await;
+            return replay(inspection, filter, None).await;
         }
         let held = || {
             CommandFailure::Unavailable(format!(
@@ -117,64 +111,111 @@ impl Replay {
             LogOpenError::Embedded(OpenError::InUse(_)) => held(),
             error => CommandFailure::unavailable(error),
         })?;
-        let tally = match tokio::task::block_in_place(|| log.writer()) {
-            Ok(writer) => self.replay(settings, inspection, Some(&*writer)).await,
+        let summary = match tokio::task::block_in_place(|| log.writer()) {
+            Ok(writer) => replay(inspection, filter, Some(&*writer)).await,
             Err(error) => Err(CommandFailure::unavailable(error)),
         };
         tokio::task::block_in_place(|| log.close());
-        tally
+        summary
     }
+}
 
-    async fn replay(
-        &self,
-        settings: &Settings,
-        inspection: &Inspection,
-        log: Option<&dyn LogWriter>,
-    ) -> Result<ReplayTally, CommandFailure> {
-        let filter = self.selection.filter(true)?;
-        let warehouse = &inspection.warehouse;
-        let total = warehouse
-            .rejected_count(&filter)
-            .await
-            .map_err(CommandFailure::unavailable)?;
-        let bar = ProgressBar::new(total);
-        if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} rejected receipts  eta {eta}") {
-            bar.set_style(style);
-        }
-        let mut run = ReplayRun {
-            warehouse,
-            log,
-            retained: Retained::of(&*inspection.log).await?,
-            cpu: CpuPool::parallel("replay", 0, 4).map_err(CommandFailure::unavailable)?,
-            judge: Arc::new(Judge::new(
-                settings.limits.clone(),
-                settings.verifier.key_cache_entries_max,
-            )),
-            policy: PresentPolicy::open(settings).await?,
-            by: user(),
-            remembered: HashMap::new(),
-            tally: ReplayTally {
-                dry_run: self.dry_run,
-                ..ReplayTally::default()
-            },
-        };
-        let mut after: Option<RejectedCursor> = None;
-        loop {
-            let keys = warehouse.rejected_keys(&filter, RejectedOrder::Stored, after.as_ref(), PAGE_ROWS);
-            let keys = keys.await.map_err(CommandFailure::unavailable)?;
-            let Some(last) = keys.last().cloned() else { break };
-            let rows = warehouse.rejected(&keys).await.map_err(CommandFailure::unavailable)?;
-            for step in steps(rows) {
-                let rows = step.len() as u64;
-                let done = run.step(step).await;
-                done.inspect_err(|_| bar.finish_and_clear())
-                    .map_err(|failure| run.stopped(failure))?;
-                bar.inc(rows);
+/// Whether a receipt that was rejected for this reason may pass unchanged.
+fn may_pass_later(reason: RejectReason) -> bool {
+    reason.is_of_policy() || matches!(reason, RejectReason::RefusedByWarehouse | RejectReason::BatchAbandoned)
+}
+
+/// Restricts the filter to reasons that may pass later.
+fn replayable(mut filter: RejectedFilter) -> Result<RejectedFilter, CommandFailure> {
+    let reasons = RejectReason::ALL.iter().filter(|reason| may_pass_later(**reason));
+    let texts: Vec<String> = reasons.map(ToString::to_string).collect();
+    if let Some(other) = filter.reasons.iter().find(|reason| !texts.contains(reason)) {
+        return Err(CommandFailure::Input(format!(
+            "a receipt that is rejected as {other} is rejected again; its sender has to send a better one. Reasons that \
+             can be replayed: {}",
+            texts.join(", ")
+        )));
+    }
+    if filter.reasons.is_empty() {
+        filter.reasons = texts;
+    }
+    Ok(filter)
+}
+
+/// Results of a replay.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ReplaySummary {
+    /// Whether nothing was changed.
+    dry_run: bool,
+    /// Appended to the log.
+    appended: u64,
+    /// Receipts whose bytes weren't stored.
+    without_bytes: u64,
+}
+
+impl ReplaySummary {
+    fn write(&self, json: bool) -> Result<CommandOutcome, CommandFailure> {
+        let mut out = Output::stdout();
+        if json {
+            out.line(serde_json::to_string(self).map_err(CommandFailure::input)?)?;
+        } else {
+            let done = if self.dry_run {
+                "would be appended to the log"
+            } else {
+                "appended to the log; the verifier decides when it reads them there"
+            };
+            let receipts = |n| count(n, "rejected receipt");
+            out.line(format_args!("{} {} {done}", mark(true), receipts(self.appended)))?;
+            if self.without_bytes > 0 {
+                out.line(format_args!(
+                    "{} {} can't be replayed: their bytes weren't stored (limits of [verifier]); their sender has to send \
+                     them again",
+                    paint(WARN, "!"),
+                    receipts(self.without_bytes)
+                ))?;
             }
-            after = Some(last);
         }
-        bar.finish_and_clear();
-        Ok(run.tally)
+        out.flush()?;
+        Ok(if self.without_bytes == 0 {
+            CommandOutcome::Good
+        } else {
+            CommandOutcome::Found
+        })
+    }
+}
+
+/// Appends what the filter selects. Without a log it only counts.
+async fn replay(
+    inspection: &Inspection,
+    filter: &RejectedFilter,
+    log: Option<&dyn LogWriter>,
+) -> Result<ReplaySummary, CommandFailure> {
+    let warehouse = &inspection.warehouse;
+    let mut run = ReplayRun {
+        warehouse,
+        log,
+        snapshot: LogSnapshot::read(&*inspection.log).await?,
+        arrival: None,
+        bodies: HashSet::new(),
+        summary: ReplaySummary {
+            dry_run: log.is_none(),
+            ..ReplaySummary::default()
+        },
+    };
+    let mut after: Option<RejectedCursor> = None;
+    loop {
+        let keys = warehouse.rejected_keys(filter, RejectedOrder::Stored, after.as_ref(), PAGE_ROWS);
+        let mut keys = keys.await.map_err(CommandFailure::unavailable)?;
+        let Some(last) = keys.last().cloned() else {
+            return Ok(run.summary);
+        };
+        keys.retain(|key| run.snapshot.contains(key.position.into()));
+        let rows = warehouse.rejected(&keys).await.map_err(CommandFailure::unavailable)?;
+        for step in steps(rows) {
+            run.step(step).await?;
+        }
+        after = Some(last);
     }
 }
 
@@ -195,194 +236,117 @@ fn steps(rows: Vec<Rejected>) -> Vec<Vec<Rejected>> {
     steps
 }
 
-/// A replay.
+/// Ends of the log's partitions before the replay. Beside running services, what the replay appends
+/// is rejected while it runs, and must not be replayed by the same run.
+struct LogSnapshot(HashMap<(u32, u32), u64>);
+
+impl LogSnapshot {
+    async fn read(log: &dyn LogInspector) -> Result<Self, CommandFailure> {
+        let partitions = log.partitions(verifier::GROUP).await;
+        let partitions = partitions.map_err(CommandFailure::unavailable)?.into_iter();
+        let ends = partitions.map(|state| ((state.epoch, state.partition), state.end_offset));
+        Ok(Self(ends.collect()))
+    }
+
+    /// Whether the position existed before the replay. Positions of other epochs are older logs'.
+    fn contains(&self, position: ReceiptPosition) -> bool {
+        let record = position.record;
+        let end = self.0.get(&(record.epoch, record.partition));
+        end.is_none_or(|end| record.offset < *end)
+    }
+}
+
 struct ReplayRun<'a> {
     warehouse: &'a Warehouse,
     /// `None` in a dry run.
     log: Option<&'a dyn LogWriter>,
-    retained: Retained<'a>,
-    cpu: CpuPool,
-    judge: Arc<Judge>,
-    policy: PresentPolicy,
-    by: String,
-    /// Positions of payloads that this run met or appended.
-    remembered: HashMap<PayloadKey, u128>,
-    tally: ReplayTally,
+    snapshot: LogSnapshot,
+    /// Publisher and time of arrival of `bodies`.
+    arrival: Option<(String, i64)>,
+    /// Distinct bodies of one publisher and time, with their signatures. Earlier replays have left
+    /// further rows of the same arrival, which follow each other in the order of the table.
+    bodies: HashSet<(Bytes, Option<String>)>,
+    summary: ReplaySummary,
 }
 
 impl ReplayRun<'_> {
-    /// Judges, appends and marks these rows.
+    /// Appends the receipts of these rows.
     async fn step(&mut self, rows: Vec<Rejected>) -> Result<(), CommandFailure> {
-        if self.remembered.len() > REMEMBERED_MAX {
-            self.remembered.clear();
-        }
-        let passing = self.judge(rows).await?;
-        let counted = self.counted(&passing).await?;
-        self.remembered.extend(counted);
-        let (mut to_append, mut equal) = (Vec::new(), Vec::new());
-        let mut ahead: HashSet<PayloadKey> = HashSet::new();
-        for (position, passing) in passing {
-            let known = |key: &PayloadKey| self.remembered.contains_key(key) || ahead.contains(key);
-            if passing.keys().all(|key| known(&key)) {
-                equal.push((position, passing));
-            } else {
-                ahead.extend(passing.keys());
-                to_append.push((position, passing));
+        let keys: Vec<RejectedCursor> = rows.iter().map(key).collect();
+        let bodies = self.warehouse.rejected_raw(&keys).await;
+        let mut bodies = bodies.map_err(CommandFailure::unavailable)?;
+        let mut records = Vec::new();
+        for row in rows {
+            if !row.has_bytes() {
+                self.summary.without_bytes += u64::from(row.receipts);
+                continue;
+            }
+            // Otherwise the row has expired since it was found.
+            if let Some(body) = bodies.remove(&row.position) {
+                let record = record(&row, body.into());
+                if self.is_first(row.publisher, &record) {
+                    records.push(record);
+                }
             }
         }
         let Some(log) = self.log else {
-            self.tally.appended += to_append.len() as u64;
-            self.tally.already_counted += equal.len() as u64;
-            let places = to_append
-                .iter()
-                .flat_map(|(at, passing)| passing.keys().map(|key| (key, *at)));
-            self.remembered.extend(places);
+            self.summary.appended += records.len() as u64;
             return Ok(());
         };
-        let appends = to_append.iter().map(|(_, passing)| append(log, passing.record.clone()));
-        let (mut marks, mut failed) = (Vec::new(), None);
-        for ((position, passing), appended) in to_append.iter().zip(join_all(appends).await) {
+        let mut failed = None;
+        for appended in join_all(records.into_iter().map(|record| append(log, record))).await {
             match appended {
-                Ok(Appended { position: place, .. }) => {
-                    self.tally.appended += 1;
-                    self.remembered
-                        .extend(passing.keys().map(|key| (key, place.receipt(0))));
-                    marks.push(self.mark(*position, place.receipt(0), true));
-                }
+                Ok(()) => self.summary.appended += 1,
                 Err(error) => failed = Some(error),
             }
         }
-        for (position, passing) in equal {
-            let places: Option<Vec<u128>> = passing.keys().map(|key| self.remembered.get(&key).copied()).collect();
-            // None where the one it equals couldn't be appended.
-            if let Some(first) = places.and_then(|places| places.into_iter().min()) {
-                self.tally.already_counted += 1;
-                marks.push(self.mark(position, first, false));
-            }
-        }
-        // What was appended is marked, also where something else went wrong.
-        self.write(&marks).await?;
-        failed.map_or(Ok(()), |error| Err(CommandFailure::unavailable(error)))
+        failed.map_or(Ok(()), |error| {
+            Err(CommandFailure::Unavailable(format!(
+                "{error}\nstopped after {} were appended to the log; it can be run again",
+                count(self.summary.appended, "rejected receipt")
+            )))
+        })
     }
 
-    /// Judges the rows again, counts those that don't pass, and returns the others with their
-    /// positions.
-    async fn judge(&mut self, rows: Vec<Rejected>) -> Result<Vec<(u128, Passing)>, CommandFailure> {
-        self.tally.selected += rows.len() as u64;
-        let keys: Vec<RejectedCursor> = rows.iter().map(key).collect();
-        let mut raw = self
-            .warehouse
-            .rejected_raw(&keys)
-            .await
-            .map_err(CommandFailure::unavailable)?;
-        let with_raw: Vec<(Rejected, Bytes)> = rows
-            .into_iter()
-            .filter_map(|row| raw.remove(&row.position).map(|raw| (row, Bytes::from(raw))))
-            .collect();
-        let judge = Arc::clone(&self.judge);
-        let judged = self.cpu.run_waiting(move || {
-            let judged = with_raw.into_par_iter().map(|(row, raw)| {
-                let verdict = judge_alone(&judge, &row, &raw);
-                (row.position, raw, verdict)
-            });
-            judged.collect::<Vec<_>>()
-        });
-        let mut passing = Vec::new();
-        for (position, raw, verdict) in judged.await.map_err(CommandFailure::unavailable)? {
-            let verdict = match verdict {
-                Some(verdict) => verdict,
-                None => {
-                    let at = ReceiptPosition::from(position);
-                    let Some(record) = self.retained.record(at, &self.cpu, &self.judge).await? else {
-                        self.tally.not_judged(at.to_string());
-                        continue;
-                    };
-                    record.verdict(at.index, &raw)
-                }
-            };
-            match verdict {
-                Rejudgement::Passes(passes) => passing.push((position, *passes)),
-                Rejudgement::Rejected(reason) => self.tally.still_rejected(reason),
-            }
+    /// Whether no record of this run has this body and arrival.
+    fn is_first(&mut self, publisher: String, record: &Record) -> bool {
+        let arrival = Some((publisher, record.received_at_ms));
+        if self.arrival != arrival {
+            self.arrival = arrival;
+            self.bodies.clear();
         }
-        self.admit(passing).await
+        self.bodies
+            .insert((record.body.clone(), record.request_signature.clone()))
     }
+}
 
-    /// Counts those that the policy refuses now, and returns the others.
-    async fn admit(&mut self, passing: Vec<(u128, Passing)>) -> Result<Vec<(u128, Passing)>, CommandFailure> {
-        let asked: Vec<&Passing> = passing.iter().map(|(_, passing)| passing).collect();
-        let refused = self
-            .policy
-            .rejections(&asked)
-            .await
-            .map_err(CommandFailure::unavailable)?;
-        let mut admitted = Vec::new();
-        for (passing, refused) in passing.into_iter().zip(refused) {
-            match refused {
-                Some(reason) => self.tally.still_rejected(reason),
-                None => admitted.push(passing),
-            }
-        }
-        Ok(admitted)
-    }
-
-    /// Positions of those of their payloads that count already.
-    async fn counted(&self, passing: &[(u128, Passing)]) -> Result<HashMap<PayloadKey, u128>, CommandFailure> {
-        let payloads: Vec<&Payload> = passing.iter().flat_map(|(_, passing)| &passing.payloads).collect();
-        let Some(times) = time_range(&payloads) else {
-            return Ok(HashMap::new());
-        };
-        let ids: Vec<Uuid> = payloads.iter().map(|payload| payload.receipt_id).collect();
-        let publishers: Vec<&str> = payloads.iter().map(|payload| payload.publisher.as_str()).collect();
-        let standing = self.warehouse.standing(&publishers, times, &ids).await;
-        let standing = standing.map_err(CommandFailure::unavailable)?;
-        Ok(standing
-            .into_iter()
-            .map(|one| ((one.id, one.hash), one.first_position))
-            .collect())
-    }
-
-    fn mark(&self, position: u128, replayed_as: u128, appended: bool) -> ReplayRow {
-        ReplayRow {
-            position,
-            replayed_as,
-            appended,
-            replayed_at_ms: now_ms(),
-            replayed_by: self.by.clone(),
-        }
-    }
-
-    async fn write(&self, marks: &[ReplayRow]) -> Result<(), CommandFailure> {
-        let mut pauses = 0;
-        loop {
-            match self.warehouse.insert_replays(marks).await {
-                Ok(()) => return Ok(()),
-                Err(error) if error.is_retryable() && pauses < PAUSES_MAX => pauses += 1,
-                Err(error) => return Err(CommandFailure::unavailable(error)),
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
-    }
-
-    /// A failure with what was done before it.
-    fn stopped(&self, failure: CommandFailure) -> CommandFailure {
-        match failure {
-            CommandFailure::Unavailable(why) => CommandFailure::Unavailable(format!(
-                "{why}\nstopped after {} rejected receipts, of which {} were appended to the log; it can be run again",
-                self.tally.selected, self.tally.appended
-            )),
-            other => other,
-        }
+/// The record in which a rejected receipt arrived. A receipt of a signed batch becomes a record of
+/// its own, because the batch's signature was good.
+fn record(rejected: &Rejected, body: Bytes) -> Record {
+    let is_whole = rejected.origin == Origin::Record.as_str();
+    let kind = if is_whole && rejected.kind == "batch" {
+        RecordKind::Batch
+    } else {
+        RecordKind::Receipt
+    };
+    Record {
+        kind,
+        body,
+        request_signature: rejected.request_signature.clone().filter(|_| is_whole),
+        request_id: rejected.request_id.clone(),
+        received_at_ms: rejected.received_at_ms,
+        client_address: rejected.client_address.parse().ok(),
+        trace: None,
     }
 }
 
 /// Appends a record, waiting while the log's queue is full.
-async fn append(log: &dyn LogWriter, record: Record) -> Result<Appended, AppendError> {
+async fn append(log: &dyn LogWriter, record: Record) -> Result<(), AppendError> {
     let mut pauses = 0;
     loop {
         match log.append(record.clone()).await {
             Err(AppendError::Busy) if pauses < PAUSES_MAX => pauses += 1,
-            other => return other,
+            other => return other.map(|_| ()),
         }
         tokio::time::sleep(PAUSE).await;
     }
@@ -396,9 +360,35 @@ fn key(row: &Rejected) -> RejectedCursor {
     }
 }
 
-/// Name of the user, for the marks.
-fn user() -> String {
-    let name = ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok());
-    name.filter(|name| !name.is_empty())
-        .unwrap_or_else(|| "unknown".to_owned())
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_reasons_that_may_pass_later_are_replayed() {
+        let filter = |reasons: &[&str]| RejectedFilter {
+            reasons: reasons.iter().map(ToString::to_string).collect(),
+            ..RejectedFilter::default()
+        };
+        let all = [
+            "batch_abandoned",
+            "refused_by_warehouse",
+            "client_key_unknown",
+            "client_key_revoked",
+            "entry_unknown",
+        ];
+        assert_eq!(replayable(filter(&[])).unwrap(), filter(&all));
+        assert_eq!(replayable(filter(&all[3..])).unwrap(), filter(&all[3..]));
+        assert!(replayable(filter(&["entry_unknown", "bad_signature"])).is_err());
+    }
+
+    /// Otherwise a run beside the services would replay its own records, without an end.
+    #[test]
+    fn records_appended_since_the_start_are_not_replayed() {
+        let snapshot = LogSnapshot(HashMap::from([((7, 0), 41)]));
+        let contains = |position: &str| snapshot.contains(position.parse().unwrap());
+        assert!(contains("7:0:40:9"));
+        assert!(!contains("7:0:41:0"));
+        assert!(contains("6:0:99:0"), "of the log before it was recreated");
+    }
 }

@@ -40,11 +40,11 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// The filter; `waiting` leaves out what was replayed.
+    /// The filter.
     ///
     /// # Errors
     /// `--from` isn't before `--to`.
-    pub fn filter(&self, waiting: bool) -> Result<RejectedFilter, CommandFailure> {
+    pub fn filter(&self) -> Result<RejectedFilter, CommandFailure> {
         if let (Some(from), Some(to)) = (self.from, self.to)
             && from >= to
         {
@@ -59,7 +59,6 @@ impl Selection {
             position: self.position.map(u128::from),
             from_ms: self.from,
             to_ms: self.to,
-            waiting,
         })
     }
 }

@@ -171,19 +171,9 @@ fn members(row: &Rejected) -> Vec<(&'static str, String)> {
     let bytes_are = match (row.origin.as_str(), row.kind.as_str()) {
         ("record", "batch") => "the whole body of a batch",
         ("record", _) => "the whole body of a request",
-        ("signed_batch", _) => "one receipt of a batch whose signature is good",
         ("not_kept", _) => "not stored: more was rejected that day than the limits of [verifier] let be stored",
-        _ => "stored by an earlier version: a receipt, or the whole body",
+        _ => "one receipt of a batch whose signature is good",
     };
-    let replayed = row.replay.as_ref().map(|replay| {
-        let how = if replay.appended {
-            "appended as"
-        } else {
-            "counted already at"
-        };
-        let (at, place) = (rfc3339_ms(replay.replayed_at_ms), position(replay.replayed_as));
-        format!("{at} by {}, {how} {place}", visible(&replay.by))
-    });
     vec![
         ("position", position(row.position)),
         ("reason", paint(BAD, visible(&row.reason))),
@@ -205,7 +195,6 @@ fn members(row: &Rejected) -> Vec<(&'static str, String)> {
             or_none(row.key_fingerprint.map(|key| Fingerprint(key).to_string())),
         ),
         ("receipts", row.receipts.to_string()),
-        ("replayed", or_none(replayed)),
         ("bytes", format!("{}, {bytes_are}", row.raw_bytes)),
     ]
 }

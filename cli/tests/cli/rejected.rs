@@ -1,14 +1,14 @@
-//! `receipts rejected`: what was refused by rules that were wrong counts after a replay, once, and
-//! the ledger stays exact.
+//! `receipts rejected`: every rejected receipt is listed with its bytes. What a policy rejected
+//! counts once after a replay, as of its first arrival, and the ledger stays exact.
 //!
-//! The rules are wrong where the verifier's limit on `content.url` is set too low: what the gateway
-//! took before, it rejects.
+//! Receipts are rejected by rules where the verifier's limit on `content.url` is set too low: it
+//! rejects what the gateway accepted before.
 
 use std::path::Path;
 use std::process::Stdio;
 
-use crate::command::{EMBEDDED_ENGINE, command, key, receipt, sign};
-use crate::running::{Up, execute, get, on, until};
+use crate::command::{command, key, receipt, sign};
+use crate::running::{Up, get, on, until};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -16,10 +16,11 @@ use receipt::{Limits, SigningKey, sign_batch};
 use receipt_log::{EmbeddedConfig, EmbeddedLog, LogWriter, Record, RecordKind};
 use serde_json::{Value, json};
 
-/// Rules that make every receipt of these tests malformed.
-const WRONG_RULES: [(&str, &str); 1] = [("RECEIPTS_LIMITS_URL_BYTES_MAX", "10")];
-/// Rules that also refuse batches over five receipts.
-const WRONGER_RULES: [(&str, &str); 2] = [WRONG_RULES[0], ("RECEIPTS_LIMITS_BATCH_RECEIPTS_MAX", "5")];
+/// Rules that make every receipt of these tests malformed, and batches over five receipts.
+const WRONG_RULES: [(&str, &str); 2] = [
+    ("RECEIPTS_LIMITS_URL_BYTES_MAX", "10"),
+    ("RECEIPTS_LIMITS_BATCH_RECEIPTS_MAX", "5"),
+];
 
 /// Before the test: replayed receipts keep their time.
 const AGE_MS: i64 = 3_600_000;
@@ -131,7 +132,7 @@ fn raw(data: &Path, position: &str) -> Vec<u8> {
 }
 
 #[test]
-fn what_passes_by_better_rules_counts_once_and_the_books_stay_exact() {
+fn rejected_receipts_are_listed_and_shown_with_their_bytes() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     let made = on(&data, &["keys", "create", "--domain", "news.example", "--json"]);
@@ -162,7 +163,7 @@ fn what_passes_by_better_rules_counts_once_and_the_books_stay_exact() {
         ],
     );
 
-    let up = Up::start_set(&data, &WRONGER_RULES);
+    let up = Up::start_set(&data, &WRONG_RULES);
     caught_up(&data);
     let refusals = || get(&up.url("analytics"), "/api/v1/analytics/refusals", &api_key).1["byReason"].clone();
     let by_reason = json!({"bad_request_signature": 1, "malformed": 6});
@@ -235,76 +236,19 @@ fn what_passes_by_better_rules_counts_once_and_the_books_stay_exact() {
     on(&data, &["rejected", "show", id, "--raw"]).expect(2);
     on(&data, &["rejected", "show", "1:2:3:4"]).expect(1);
 
-    // The log has one writer; a dry run only looks.
-    let refused = on(&data, &["rejected", "replay"]).expect(3);
-    assert!(refused.stderr.contains("stop `receipts up`"), "{}", refused.stderr);
-    let still = json!({"bad_batch_signature": 1, "bad_request_signature": 1, "bad_signature": 1, "malformed": 1});
-    let expected = |dry_run: bool| {
-        json!({
-            "dryRun": dry_run, "selected": 10, "appended": 5, "alreadyCounted": 1, "stillRejected": still,
-            "notJudged": 0, "notJudgedPositions": [],
-        })
-    };
+    // All of them fail again by their own bytes.
+    let refused = on(&data, &["rejected", "replay", "--reason", "malformed"]).expect(2);
+    assert!(refused.stderr.contains("client_key_unknown"), "{}", refused.stderr);
+    let replayed = on(&data, &["rejected", "replay", "--dry-run", "--json"]).expect(0);
     assert_eq!(
-        on(&data, &["rejected", "replay", "--dry-run", "--json"])
-            .expect(1)
-            .json(),
-        expected(true)
+        replayed.json(),
+        json!({"dryRun": true, "appended": 0, "withoutBytes": 0})
     );
     assert_eq!(up.stop(), 0);
-
-    assert_eq!(
-        on(&data, &["rejected", "replay", "--json"]).expect(1).json(),
-        expected(false)
-    );
-    // Marked, so it is done: before the verifier has read it, and after.
-    let again = on(&data, &["rejected", "replay", "--json"]).expect(1).json();
-    assert_eq!((&again["selected"], &again["appended"]), (&json!(4), &json!(0)));
-    assert_eq!(
-        on(&data, &["rejected", "list", "--waiting", "--json"])
-            .expect(0)
-            .lines()
-            .len(),
-        4
-    );
-    let replayed = on(&data, &["rejected", "replay", "--receipt-id", id]).expect(0);
-    assert!(replayed.stdout.contains("nothing to replay"), "{}", replayed.stdout);
-
-    let up = Up::start(&data);
-    caught_up(&data);
-    let analytics = up.url("analytics");
-    let dashboard = get(&analytics, DASHBOARD, &api_key).1;
-    assert_eq!(dashboard["totalReceipts"], 10);
-    let refusals = get(&analytics, "/api/v1/analytics/refusals", &api_key).1;
-    assert_eq!(
-        refusals["byReason"],
-        json!({"bad_request_signature": 1, "malformed": 1}),
-        "what was replayed is no refusal"
-    );
-    let facts = get(&analytics, &format!("/api/v1/receipts/{id}"), &api_key).1;
-    assert_eq!(
-        (&facts["status"], &facts["occurrences"]),
-        (&json!("verified"), &json!(1))
-    );
-    let received_at = jiff::Timestamp::from_millisecond(records.received_at_ms).unwrap();
-    assert_eq!(
-        facts["receivedAt"],
-        json!(format!("{received_at:.3}")),
-        "it counts as of its first arrival"
-    );
-    assert!(facts["rejections"][0]["replayedAt"].is_string(), "{facts}");
-    assert_eq!(up.stop(), 0);
-    // By the present rules the log holds more receipts than the ledger says, and a repair would
-    // accept them.
-    on(&data, &["audit"]).expect(0);
-    on(&data, &["audit", "--recheck"]).expect(0);
-    on(&data, &["repair"]).expect(0);
-    let again = on(&data, &["rejected", "replay", "--json"]).expect(1).json();
-    assert_eq!((&again["selected"], &again["appended"]), (&json!(4), &json!(0)));
 }
 
 #[test]
-fn what_a_policy_refused_counts_once_its_key_is_registered() {
+fn what_a_policy_rejected_counts_once_after_its_key_is_registered() {
     const CLIENT: &str = "7d1f6f63-5d0c-4a63-9a5e-0c5c7f1a2b03";
     const REGISTERED: [(&str, &str); 1] = [("RECEIPTS_POLICY_CLIENTS", "registered")];
     let dir = tempfile::tempdir().unwrap();
@@ -323,20 +267,24 @@ fn what_a_policy_refused_counts_once_its_key_is_registered() {
         &data,
         vec![records.single(&receipts[0]), records.batch(&receipts[1..4])],
     );
+    let replay = |more: &[&str]| on(&data, &[&["rejected", "replay", "--json"], more].concat());
+    let appended = |dry_run: bool| json!({"dryRun": dry_run, "appended": 4, "withoutBytes": 0});
+    let by_reason = |up: &Up| get(&up.url("analytics"), "/api/v1/analytics/refusals", &api_key).1["byReason"].clone();
+
     let up = Up::start_set(&data, &REGISTERED);
     caught_up(&data);
-    let refusals = || get(&up.url("analytics"), "/api/v1/analytics/refusals", &api_key).1["byReason"].clone();
-    assert_eq!(refusals(), json!({"client_key_unknown": 4}));
-    // The policy holds for a replay, too.
-    let replay = |more: &[&str], code| {
-        let args = [&["rejected", "replay", "--json", "--config", config], more].concat();
-        on(&data, &args).expect(code).json()
-    };
-    let still = replay(&["--dry-run"], 1);
-    assert_eq!(
-        (&still["appended"], &still["stillRejected"]),
-        (&json!(0), &json!({"client_key_unknown": 4}))
-    );
+    assert_eq!(by_reason(&up), json!({"client_key_unknown": 4}));
+    // The log has one writer. A dry run appends nothing.
+    let refused = replay(&[]).expect(3);
+    assert!(refused.stderr.contains("stop `receipts up`"), "{}", refused.stderr);
+    assert_eq!(replay(&["--dry-run"]).expect(0).json(), appended(true));
+    assert_eq!(up.stop(), 0);
+
+    // The policy is as before, so the verifier rejects all of them again.
+    assert_eq!(replay(&[]).expect(0).json(), appended(false));
+    let up = Up::start_set(&data, &REGISTERED);
+    caught_up(&data);
+    assert_eq!(by_reason(&up), json!({"client_key_unknown": 8}));
 
     let public = dir.path().join("Ed25519.key.pub");
     let public = public.to_str().unwrap();
@@ -350,16 +298,54 @@ fn what_a_policy_refused_counts_once_its_key_is_registered() {
         (&listed[0]["clientId"], &listed[0]["state"], &listed[0]["name"]),
         (&json!(CLIENT), &json!("registered"), &json!("Model, 2026"))
     );
-    assert_eq!(replay(&["--dry-run"], 0)["appended"], 4);
     assert_eq!(up.stop(), 0);
-    assert_eq!(replay(&[], 0)["appended"], 4);
 
+    // Each of the eight rows has an equal, which is appended once.
+    assert_eq!(replay(&[]).expect(0).json(), appended(false));
+    let id = receipts[0]["receiptId"].as_str().unwrap();
+    let status = |up: &Up| get(&up.url("analytics"), &format!("/api/v1/receipts/{id}"), &api_key).1;
+    let total = |up: &Up| get(&up.url("analytics"), DASHBOARD, &api_key).1["totalReceipts"].clone();
     let up = Up::start_set(&data, &REGISTERED);
     caught_up(&data);
-    let dashboard = get(&up.url("analytics"), DASHBOARD, &api_key).1;
-    assert_eq!(dashboard["totalReceipts"], 4);
-    let refusals = get(&up.url("analytics"), "/api/v1/analytics/refusals", &api_key).1;
-    assert_eq!(refusals["byReason"], json!({}), "what was replayed is no refusal");
+    assert_eq!(
+        (total(&up), by_reason(&up)),
+        (json!(4), json!({"client_key_unknown": 8}))
+    );
+    let facts = status(&up);
+    assert_eq!(
+        (&facts["status"], &facts["occurrences"]),
+        (&json!("verified"), &json!(1))
+    );
+    let received_at = jiff::Timestamp::from_millisecond(records.received_at_ms).unwrap();
+    let received_at = json!(format!("{received_at:.3}"));
+    assert_eq!(facts["receivedAt"], received_at, "it counts as of its first arrival");
+    let rejections = facts["rejections"].as_array().unwrap();
+    let received: Vec<&Value> = rejections.iter().map(|one| &one["receivedAt"]).collect();
+    assert_eq!(received, [&received_at, &received_at]);
+    assert_eq!(up.stop(), 0);
+
+    // As after a crash: whoever replays again makes duplicates.
+    assert_eq!(replay(&[]).expect(0).json(), appended(false));
+    let up = Up::start_set(&data, &REGISTERED);
+    caught_up(&data);
+    assert_eq!(
+        (total(&up), by_reason(&up)),
+        (json!(4), json!({"client_key_unknown": 8}))
+    );
+    let facts = status(&up);
+    assert_eq!((&facts["occurrences"], &facts["duplicates"]), (&json!(2), &json!(1)));
+    assert_eq!(facts["receivedAt"], received_at);
+    let totals = on(&data, &["audit", "--json"]).expect(0).json()["totals"].clone();
+    let count = |name: &str| totals[name].as_u64().unwrap();
+    assert_eq!(
+        (
+            count("receipts"),
+            count("storedOccurrences"),
+            count("storedRejected"),
+            count("receiptsIn")
+        ),
+        (4, 8, 8, 16)
+    );
     // Beside the running services, for what comes from now on.
     let fingerprint = listed[0]["fingerprint"].as_str().unwrap();
     let revoke = ["clients", "revoke", CLIENT, "--fingerprint", fingerprint];
@@ -368,135 +354,9 @@ fn what_a_policy_refused_counts_once_its_key_is_registered() {
     let shown = on(&data, &["clients", "list", "--client", CLIENT]).expect(0).stdout;
     assert!(shown.contains("revoked from"), "{shown}");
     assert_eq!(up.stop(), 0);
+    // The key is registered now, and the stored rejections still take precedence.
     on(&data, &["audit"]).expect(0);
     on(&data, &["audit", "--recheck"]).expect(0);
     on(&data, &["repair", "--config", config]).expect(0);
     on(&data, &["repair"]).expect(0);
-}
-
-#[test]
-fn a_crash_before_the_mark_makes_a_duplicate_and_never_a_second_receipt() {
-    let dir = tempfile::tempdir().unwrap();
-    let data = dir.path().join("data");
-    let records = Records::new(dir.path());
-    let receipts = records.signed(4);
-    append(
-        &data,
-        vec![records.single(&receipts[0]), records.batch(&receipts[1..4])],
-    );
-    let up = Up::start_set(&data, &WRONG_RULES);
-    caught_up(&data);
-    assert_eq!(up.stop(), 0);
-    let replayed = on(&data, &["rejected", "replay", "--json"]).expect(0).json();
-    assert_eq!(
-        (&replayed["appended"], &replayed["alreadyCounted"]),
-        (&json!(4), &json!(0))
-    );
-    // What a crash leaves: records in the log, and no mark. The verifier hasn't seen them either.
-    without_marks(&data);
-    let replayed = on(&data, &["rejected", "replay", "--json"]).expect(0).json();
-    assert_eq!(
-        (&replayed["appended"], &replayed["alreadyCounted"]),
-        (&json!(4), &json!(0))
-    );
-
-    let up = Up::start(&data);
-    caught_up(&data);
-    let audit = on(&data, &["audit", "--json"]).expect(0).json();
-    let totals = &audit["totals"];
-    assert_eq!(
-        (&totals["receipts"], &totals["storedOccurrences"]),
-        (&json!(4), &json!(8)),
-        "{audit}"
-    );
-    assert_eq!(
-        (&totals["storedRejected"], &totals["receiptsIn"]),
-        (&json!(4), &json!(12)),
-        "{audit}"
-    );
-    // And once the verifier has counted them, the payloads themselves tell.
-    execute(&data, "TRUNCATE TABLE replays");
-    let waiting = on(&data, &["rejected", "replay", "--dry-run", "--json"])
-        .expect(0)
-        .json();
-    assert_eq!(
-        (&waiting["appended"], &waiting["alreadyCounted"]),
-        (&json!(0), &json!(4))
-    );
-    assert_eq!(up.stop(), 0);
-    let marked = on(&data, &["rejected", "replay", "--json"]).expect(0).json();
-    assert_eq!((&marked["appended"], &marked["alreadyCounted"]), (&json!(0), &json!(4)));
-    let listed = on(&data, &["rejected", "list", "--json"]).expect(0).lines();
-    assert!(
-        listed.iter().all(|row| row["replay"]["appended"] == json!(false)),
-        "{listed:?}"
-    );
-    on(&data, &["audit"]).expect(0);
-}
-
-/// Rows of an earlier version don't say what their bytes are: they need their record.
-#[test]
-fn a_record_that_the_log_still_has_is_read_again_and_one_that_is_gone_is_said_to_be() {
-    let dir = tempfile::tempdir().unwrap();
-    let data = dir.path().join("data");
-    let records = Records::new(dir.path());
-    let receipts = records.signed(6);
-    let mut unlike = records.single(&receipts[5]);
-    unlike.request_signature = Some("AAAA".to_owned());
-    append(
-        &data,
-        vec![
-            records.single(&receipts[0]),
-            records.batch(&receipts[1..3]),
-            records.badly_signed_batch(&receipts[3..5]),
-            unlike,
-            records.record(RecordKind::Batch, &b"\xff"[..]),
-        ],
-    );
-    let up = Up::start_set(&data, &WRONG_RULES);
-    caught_up(&data);
-    execute(
-        &data,
-        "ALTER TABLE rejected UPDATE origin = '', request_signature = NULL WHERE 1 SETTINGS mutations_sync = 2",
-    );
-    let judged = on(&data, &["rejected", "replay", "--dry-run", "--json"])
-        .expect(1)
-        .json();
-    let still = json!({"bad_batch_signature": 1, "bad_request_signature": 1, "malformed": 1});
-    assert_eq!(
-        (&judged["appended"], &judged["stillRejected"]),
-        (&json!(3), &still),
-        "{judged}"
-    );
-    assert_eq!(judged["notJudged"], 0);
-    assert_eq!(up.stop(), 0);
-
-    // The same rows with another log: the records are gone.
-    std::fs::rename(data.join("log"), dir.path().join("old-log")).unwrap();
-    append(&data, Vec::new());
-    let judged = on(&data, &["rejected", "replay", "--json"]).expect(1).json();
-    assert_eq!(
-        (&judged["notJudged"], &judged["appended"]),
-        (&json!(6), &json!(0)),
-        "{judged}"
-    );
-    assert_eq!(judged["notJudgedPositions"].as_array().unwrap().len(), 6);
-    let said = on(&data, &["rejected", "replay", "--dry-run"]).expect(1).stdout;
-    assert!(said.contains("no longer has it") && said.contains("send"), "{said}");
-}
-
-/// Takes the marks away, with an engine of this process.
-fn without_marks(data: &Path) {
-    let config = warehouse::WarehouseConfig::default();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    let (directory, socket) = (data.join("warehouse"), data.join("warehouse.sock"));
-    let _lock = EMBEDDED_ENGINE.lock();
-    let engine = runtime
-        .block_on(warehouse::EmbeddedEngine::start(&config, &directory, &socket))
-        .unwrap();
-    execute(data, "TRUNCATE TABLE replays");
-    runtime.block_on(engine.stop());
 }

@@ -3,8 +3,7 @@
 //! part of a printed line's first column.
 //!
 //! Single receipts of 1.2 KB from 64 and 256 producers, batches of 1,000 of them from 4, each
-//! appended, synced and acknowledged before its producer continues; with and without the page
-//! cache, with and without a consumer.
+//! appended, synced and acknowledged before its producer continues; with and without a consumer.
 #![allow(
     missing_docs,
     clippy::unwrap_used,
@@ -19,7 +18,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use receipt_log::{DirectIo, EmbeddedConfig, EmbeddedLog, LogConsumer, LogWriter, PollLimits, Record, RecordKind};
+use receipt_log::{EmbeddedConfig, EmbeddedLog, LogConsumer, LogWriter, PollLimits, Record, RecordKind};
 
 const RECEIPT_BYTES: usize = 1200;
 const RECEIPTS_PER_BATCH: usize = 1000;
@@ -85,12 +84,8 @@ fn cpu_time() -> Duration {
     Duration::from_millis(ticks * 10)
 }
 
-async fn run(dir: &Path, direct_io: DirectIo, load: Load, seconds: u64) {
-    let config = EmbeddedConfig {
-        direct_io,
-        ..EmbeddedConfig::default()
-    };
-    let log = EmbeddedLog::open(dir, config).unwrap();
+async fn run(dir: &Path, load: Load, seconds: u64) {
+    let log = EmbeddedLog::open(dir, EmbeddedConfig::default()).unwrap();
     let body = Bytes::from(vec![b'r'; RECEIPT_BYTES * load.receipts]);
     let mut reading = None;
     if load.consumer {
@@ -132,14 +127,13 @@ async fn run(dir: &Path, direct_io: DirectIo, load: Load, seconds: u64) {
     waits.sort_unstable();
     let at = |share: f64| waits[((waits.len() - 1) as f64 * share) as usize].as_secs_f64() * 1e3;
     let messages = (waits.len() * load.receipts) as f64;
-    let direct = if log.writes_direct() { "direct" } else { "buffered" };
     log.close();
     let read = match reading {
         Some(reading) => format!(", {} read", reading.await.unwrap()),
         None => String::new(),
     };
     println!(
-        "{:32} {direct:8} {:>9.0} receipts/s {:>7.0} MB/s  p50 {:.2} ms  p99 {:.2} ms  max {:.1} ms  {:.2} us CPU/receipt{read}",
+        "{:32} {:>9.0} receipts/s {:>7.0} MB/s  p50 {:.2} ms  p99 {:.2} ms  max {:.1} ms  {:.2} us CPU/receipt{read}",
         load.name,
         messages / took,
         messages * RECEIPT_BYTES as f64 / took / 1e6,
@@ -162,10 +156,8 @@ fn main() {
             .build()
             .unwrap(),
     );
-    for direct_io in [DirectIo::Auto, DirectIo::Off] {
-        for load in LOADS.into_iter().filter(|load| load.name.contains(&wanted)) {
-            let dir = tempfile::tempdir_in(&parent).unwrap();
-            runtime.block_on(run(dir.path(), direct_io, load, seconds));
-        }
+    for load in LOADS.into_iter().filter(|load| load.name.contains(&wanted)) {
+        let dir = tempfile::tempdir_in(&parent).unwrap();
+        runtime.block_on(run(dir.path(), load, seconds));
     }
 }

@@ -23,7 +23,7 @@ pub mod topic;
 pub mod traits;
 
 pub use embedded::{
-    DirectIo, EmbeddedConfig, EmbeddedConsumer, EmbeddedLog, EmbeddedProcessor, GroupError, OpenError, ReadOnlyLog,
+    EmbeddedConfig, EmbeddedConsumer, EmbeddedLog, EmbeddedProcessor, GroupError, OpenError, ReadOnlyLog,
 };
 #[cfg(feature = "kafka")]
 pub use kafka::{KafkaConsumer, KafkaLog, KafkaProcessor};

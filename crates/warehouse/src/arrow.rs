@@ -136,13 +136,6 @@ fn tuples(members: Vec<ArrayRef>) -> Result<ArrayRef, WarehouseError> {
     ))
 }
 
-/// Positions as `UInt128`.
-pub(crate) fn positions(values: impl Iterator<Item = u128>) -> Result<ArrayRef, WarehouseError> {
-    let bytes: Vec<u8> = values.flat_map(u128::to_le_bytes).collect();
-    let array = FixedSizeBinaryArray::try_new(16, bytes.into(), None).map_err(|_| BROKEN)?;
-    Ok(Arc::new(array))
-}
-
 /// Instants in milliseconds since the Unix epoch as `DateTime64(3, 'UTC')`.
 pub(crate) fn instants(values: impl Iterator<Item = i64>) -> ArrayRef {
     Arc::new(TimestampMillisecondArray::from_iter_values(values).with_timezone("UTC"))

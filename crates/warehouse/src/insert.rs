@@ -3,7 +3,7 @@
 use arrow_array::RecordBatch;
 
 use crate::arrow::{self, ArrowTable, InsertColumn, NamedType};
-use crate::{LedgerRow, ReplayRow, Warehouse, WarehouseError, WriterEpoch};
+use crate::{LedgerRow, Warehouse, WarehouseError, WriterEpoch};
 
 impl Warehouse {
     /// Inserts the accepted rows of verdicts into `receipts`, as the shard's writer if `epoch` is
@@ -71,16 +71,6 @@ impl Warehouse {
     /// [`WarehouseError`].
     pub async fn insert_ledger(&self, rows: &[LedgerRow], epoch: Option<&WriterEpoch>) -> Result<(), WarehouseError> {
         self.insert_columns("ledger", LedgerRow::columns(rows)?, epoch).await
-    }
-
-    /// Inserts replays; as [`insert_accepted`](Self::insert_accepted).
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
-    pub async fn insert_replays(&self, rows: &[ReplayRow]) -> Result<(), WarehouseError> {
-        // Queries join them by position, so any shard may have them.
-        let first = self.shard(0)?;
-        first.insert_columns("replays", ReplayRow::columns(rows)?, None).await
     }
 
     /// Inserts rows that are given column by column.

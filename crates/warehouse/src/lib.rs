@@ -1,7 +1,7 @@
 //! Storage in ClickHouse: schema, inserts, ledger, audit, lookups, lists, erasure, export.
 //!
 //! - [`warehouse`]: [`Warehouse`], the tables of one shard or of all
-//! - `insert`: inserts; [`row`]: rows of ledger and replays; `arrow`: verdicts and rows in Arrow's
+//! - `insert`: inserts; [`row`]: rows of the ledger; `arrow`: verdicts and rows in Arrow's
 //!   columns
 //! - `touched`: hours of publishers that a ledger row's receipts touch
 //! - [`fence`]: which process may change a shard's tables; [`progress`]: how far it has come
@@ -36,13 +36,13 @@ pub use queries::{
     LogRanges, MetadataErasure, MetadataRows, NewOffsets, NewestCursor, OPERATOR, PayloadCursor, PayloadTotals,
     QueryScope, REFUSED_BY_POLICY, REFUSED_BY_WAREHOUSE, ReasonSummary, ReattributedPublisher, Reattribution,
     ReceiptCursor, ReceiptFacts, ReceiptRejection, ReceiptsOf, Refusal, RefusalCursor, RefusalFilter, RefusalStats,
-    Rejected, RejectedCursor, RejectedFilter, RejectedOrder, Replay, SectionOffsets, SenderOccurrence, SenderOutcome,
-    SenderPage, StampColumns, StandingPayload, StandingRejection, StoredBatchSignature, StoredEvidence, StoredReceipt,
-    StreamChanges, StreamPosition, Totals, Trust, UnlistedDay, VERIFIED,
+    Rejected, RejectedCursor, RejectedFilter, RejectedOrder, SectionOffsets, SenderOccurrence, SenderOutcome,
+    SenderPage, StampColumns, StandingRejection, StoredBatchSignature, StoredEvidence, StoredReceipt, StreamChanges,
+    StreamPosition, Totals, Trust, UnlistedDay, VERIFIED,
 };
 pub use receipt_clickhouse::{
     ClickHouseClient, EngineError, Password, Remedy, SqlStatement, Target, WarehouseConfig, WarehouseError,
 };
-pub use row::{LedgerRow, ReplayRow};
+pub use row::LedgerRow;
 pub use touched::Touched;
 pub use warehouse::Warehouse;

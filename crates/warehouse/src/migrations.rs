@@ -8,20 +8,19 @@
 use std::collections::BTreeMap;
 
 use crate::schema::{
-    AUDIT, EVIDENCE, EVIDENCE_PROGRESS, LEDGER, PROGRESS, RECEIPTS, REJECTED, REPLAYS, Retention, SchemaStep,
-    SchemaTable, USAGE, USAGE_REBUILDS, VERSIONS, WRITERS,
+    AUDIT, EVIDENCE, EVIDENCE_PROGRESS, LEDGER, PROGRESS, RECEIPTS, REJECTED, Retention, SchemaStep, SchemaTable,
+    USAGE, USAGE_REBUILDS, VERSIONS, WRITERS,
 };
 use crate::{SqlStatement, Warehouse, WarehouseError};
 
 /// The schema's version. Databases of development versions before it can't be read.
-const VERSION: u32 = 14;
+const VERSION: u32 = 15;
 
-static TABLES: [&SchemaTable; 11] = [
+static TABLES: [&SchemaTable; 10] = [
     &RECEIPTS,
     &EVIDENCE,
     &REJECTED,
     &LEDGER,
-    &REPLAYS,
     &WRITERS,
     &PROGRESS,
     &EVIDENCE_PROGRESS,

@@ -1,30 +1,13 @@
-//! Rows that the writer and the command line make: ledger and replays. Those of verdicts are
-//! `blocks::Rows`.
+//! Rows of the ledger, which the writer makes. Those of verdicts are `blocks::Rows`.
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, BooleanArray, StringArray, UInt32Array, UInt64Array};
+use arrow_array::{ArrayRef, StringArray, UInt32Array, UInt64Array};
 
 use crate::WarehouseError;
-use crate::arrow::{InsertColumn, TIME, instants, lists_of_tuples, positions};
+use crate::arrow::{InsertColumn, TIME, instants, lists_of_tuples};
 use crate::progress::VerdictsPosition;
 use crate::touched::Touched;
-
-/// A rejected receipt that counts now.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReplayRow {
-    /// The rejected row's position.
-    pub position: u128,
-    /// Position of the receipt now: the one it was appended at, or that of its equal that was
-    /// there before.
-    pub replayed_as: u128,
-    /// Whether a replay appended it; otherwise the same payload already counted.
-    pub appended: bool,
-    /// When, in milliseconds since the Unix epoch.
-    pub replayed_at_ms: i64,
-    /// By whom: user and host.
-    pub replayed_by: String,
-}
 
 /// Row of the ledger: verdicts of one shard on a run of whole records of one source
 /// partition.
@@ -56,25 +39,6 @@ pub struct LedgerRow {
     pub verdicts: VerdictsPosition,
     /// Hours and publishers of its accepted receipts. Stored for three days.
     pub touched: Touched,
-}
-
-impl ReplayRow {
-    /// The table's columns of these rows.
-    pub(crate) fn columns(rows: &[Self]) -> Result<Vec<InsertColumn>, WarehouseError> {
-        let by = rows.iter().map(|row| row.replayed_by.as_str());
-        let appended: Vec<bool> = rows.iter().map(|row| row.appended).collect();
-        Ok(vec![
-            ("position", "UInt128", positions(rows.iter().map(|row| row.position))?),
-            (
-                "replayed_as",
-                "UInt128",
-                positions(rows.iter().map(|row| row.replayed_as))?,
-            ),
-            ("appended", "Bool", Arc::new(BooleanArray::from(appended))),
-            ("replayed_at", TIME, instants(rows.iter().map(|row| row.replayed_at_ms))),
-            ("replayed_by", "String", Arc::new(StringArray::from_iter_values(by))),
-        ])
-    }
 }
 
 impl LedgerRow {

@@ -292,22 +292,6 @@ ORDER BY (shard, epoch, partition, first_offset)",
     settings: &[],
 };
 
-/// Replays: a row is one rejected receipt that counts now. The rejected row stays: the ledger needs
-/// it.
-pub(crate) static REPLAYS: SchemaTable = SchemaTable {
-    name: "replays",
-    columns: "
-    position UInt128 CODEC(ZSTD(1)),
-    replayed_as UInt128 CODEC(ZSTD(1)),
-    appended Bool,
-    replayed_at DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)),
-    replayed_by LowCardinality(String)",
-    engine: "ReplacingMergeTree",
-    keys: "
-ORDER BY position",
-    settings: &[],
-};
-
 /// Epochs of the shards' writers. The writer with a shard's greatest pair may insert.
 pub(crate) static WRITERS: SchemaTable = SchemaTable {
     name: "writers",

@@ -3,12 +3,10 @@
 //! - [`drills`]: faults under load
 //! - [`endpoint`]: ClickHouse's protocol over the embedded engine
 //! - [`prod_like`]: the services on real engines, for a trial
-//! - [`rollout`]: a `helm upgrade` replayed
 
 pub mod drills;
 pub mod endpoint;
 pub mod prod_like;
-pub mod rollout;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -30,7 +28,6 @@ pub struct Cli {
 enum Command {
     Run(Box<Arguments>),
     Drills(drills::Drills),
-    Rollout(rollout::Rollout),
     ProdLike(prod_like::ProdLike),
     Endpoint(endpoint::Endpoint),
 }
@@ -81,7 +78,6 @@ impl Cli {
         match self.command {
             Command::Run(arguments) => Box::pin(crate::run(*arguments)).await,
             Command::Drills(command) => Box::pin(command.run()).await,
-            Command::Rollout(command) => Box::pin(command.run()).await,
             Command::ProdLike(command) => Box::pin(command.run()).await.map(|()| true),
             Command::Endpoint(command) => Box::pin(command.run()).await.map(|()| true),
         }

@@ -236,9 +236,9 @@ export interface paths {
         };
         /**
          * Refusals
-         * @description Rejected receipts, by the time of their arrival, without those that a replay made count: counts
-         *     by reason, and a page of them, newest first. As CSV or lines of JSON the page, whose last row
-         *     has a `cursor` if there are more, or with `groupBy=reason` the counts.
+         * @description Rejected receipts, by the time of their arrival: counts by reason, and a page of them, newest
+         *     first. As CSV or lines of JSON the page, whose last row has a `cursor` if there are more, or
+         *     with `groupBy=reason` the counts.
          */
         get: operations["refusals"];
         put?: never;
@@ -287,7 +287,7 @@ export interface paths {
          *     receipt of the same ID, or belong to no verified publisher: one line each, in the order of each
          *     partition of the log, and a last line with `completeThrough` and the cursor to continue with.
          *     Everything is covered that the cursor passes, through the last million records of each
-         *     partition. What a replay has accepted since is left out.
+         *     partition.
          */
         get: operations["outcomes"];
         put?: never;
@@ -707,7 +707,7 @@ export interface components {
             from: string;
             /**
              * Format: int64
-             * @description Receipts rejected, without those that a replay has accepted since.
+             * @description Receipts rejected.
              */
             rejected: number;
             /** @description Accepted receipts that no publisher's totals have. */
@@ -1280,11 +1280,6 @@ export interface components {
             reason: string;
             /** Format: date-time */
             receivedAt: string;
-            /**
-             * Format: date-time
-             * @description When it was replayed, after which it counts as verified.
-             */
-            replayedAt?: string;
         };
         /** @description Receipts of a key that aren't counted. */
         SenderSummary: {
@@ -1297,7 +1292,7 @@ export interface components {
             from: string;
             /**
              * Format: int64
-             * @description Receipts rejected, without those that a replay has accepted since.
+             * @description Receipts rejected.
              */
             rejected: number;
             /** @description Accepted receipts that no publisher's totals have. */

@@ -5,17 +5,6 @@ use serde::{Deserialize, Serialize};
 /// The smallest segment that makes sense: its header block and a few blocks of records.
 const SEGMENT_BYTES_MIN: u64 = 64 * 1024;
 
-/// Whether segments are written past the page cache.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum DirectIo {
-    /// `O_DIRECT` where the file system takes it, the page cache where it doesn't.
-    #[default]
-    Auto,
-    /// Always through the page cache.
-    Off,
-}
-
 /// Settings of one embedded log (`[log]` in the configuration file for `receipts`). Every limit is
 /// a hard one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,8 +34,6 @@ pub struct EmbeddedConfig {
     pub retention_ms_max: u64,
     /// Most bytes of bodies kept in memory for consumers that keep up.
     pub tail_cache_bytes_max: usize,
-    /// Whether to write past the page cache.
-    pub direct_io: DirectIo,
     /// The log refuses records while its file system has fewer bytes free.
     pub min_free_bytes: u64,
     /// When opening, so many bytes of the newest sealed segments are checked record by record,
@@ -66,7 +53,6 @@ impl Default for EmbeddedConfig {
             retention_bytes_max: 64 << 30,
             retention_ms_max: 7 * 24 * 3_600_000,
             tail_cache_bytes_max: 64 << 20,
-            direct_io: DirectIo::Auto,
             min_free_bytes: 256 << 20,
             open_check_bytes_max: 1 << 30,
         }

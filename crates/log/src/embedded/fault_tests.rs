@@ -10,7 +10,7 @@ use rand::SeedableRng;
 use rand::distr::{Alphanumeric, SampleString};
 use rand::rngs::StdRng;
 
-use super::{DirectIo, EmbeddedConfig, EmbeddedLog, faults::InjectedFaults, segment_file::segment_bases};
+use super::{EmbeddedConfig, EmbeddedLog, faults::InjectedFaults, segment_file::segment_bases};
 use crate::{
     Topic,
     record::{Record, RecordKind},
@@ -34,12 +34,11 @@ fn record(number: usize) -> Record {
     }
 }
 
-fn config(direct_io: DirectIo) -> EmbeddedConfig {
+fn config() -> EmbeddedConfig {
     EmbeddedConfig {
         segment_bytes: 256 << 10,
         record_bytes_max: 64 << 10,
         min_free_bytes: 0,
-        direct_io,
         ..EmbeddedConfig::default()
     }
 }
@@ -73,9 +72,9 @@ async fn assert_exactly(log: &EmbeddedLog, acknowledged: &[(usize, u64)]) {
     assert_eq!(found, acknowledged);
 }
 
-async fn refuses_and_recovers(direct_io: DirectIo, fault: impl Fn(&InjectedFaults) -> &AtomicBool) {
+async fn refuses_and_recovers(fault: impl Fn(&InjectedFaults) -> &AtomicBool) {
     let dir = tempfile::tempdir().unwrap();
-    let log = EmbeddedLog::open(dir.path(), config(direct_io)).unwrap();
+    let log = EmbeddedLog::open(dir.path(), config()).unwrap();
     let fault = |on: bool| fault(&log.shared().faults).store(on, Ordering::SeqCst);
     let mut acknowledged = append(&log, 0..300).await;
     assert_eq!(acknowledged.len(), 300);
@@ -102,25 +101,23 @@ async fn refuses_and_recovers(direct_io: DirectIo, fault: impl Fn(&InjectedFault
         assert_exactly(&log, &acknowledged).await;
     }
     log.close();
-    let log = EmbeddedLog::open(dir.path(), config(direct_io)).unwrap();
+    let log = EmbeddedLog::open(dir.path(), config()).unwrap();
     assert_exactly(&log, &acknowledged).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_write_is_never_acknowledged_later() {
-    refuses_and_recovers(DirectIo::Auto, |faults| &faults.write).await;
-    refuses_and_recovers(DirectIo::Off, |faults| &faults.write).await;
+    refuses_and_recovers(|faults| &faults.write).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_sync_is_never_acknowledged_later() {
-    refuses_and_recovers(DirectIo::Auto, |faults| &faults.sync).await;
-    refuses_and_recovers(DirectIo::Off, |faults| &faults.sync).await;
+    refuses_and_recovers(|faults| &faults.sync).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_segment_that_cannot_be_made_stops_appends_only() {
-    refuses_and_recovers(DirectIo::Auto, |faults| &faults.roll).await;
+    refuses_and_recovers(|faults| &faults.roll).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -128,8 +125,8 @@ async fn output_that_can_t_be_stored_moves_no_position_and_is_seen_by_nobody() {
     let faults: [fn(&InjectedFaults) -> &AtomicBool; 2] = [|faults| &faults.write, |faults| &faults.sync];
     for fault in faults {
         let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
-        let receipts = EmbeddedLog::open(dirs[0].path(), config(DirectIo::Auto)).unwrap();
-        let verdicts = EmbeddedLog::open_topic(Topic::Verdicts, dirs[1].path(), config(DirectIo::Auto)).unwrap();
+        let receipts = EmbeddedLog::open(dirs[0].path(), config()).unwrap();
+        let verdicts = EmbeddedLog::open_topic(Topic::Verdicts, dirs[1].path(), config()).unwrap();
         append(&receipts, 0..10).await;
         let mut processor = receipts.processor("processors", &verdicts).unwrap();
         let call = |next_offset: u64| {
@@ -167,7 +164,7 @@ async fn output_that_can_t_be_stored_moves_no_position_and_is_seen_by_nobody() {
 #[tokio::test(flavor = "multi_thread")]
 async fn after_a_failed_sync_writing_goes_on_in_another_file() {
     let dir = tempfile::tempdir().unwrap();
-    let log = EmbeddedLog::open(dir.path(), config(DirectIo::Off)).unwrap();
+    let log = EmbeddedLog::open(dir.path(), config()).unwrap();
     append(&log, 0..5).await;
     log.shared().faults.sync.store(true, Ordering::SeqCst);
     append(&log, 5..6).await;
@@ -183,25 +180,23 @@ async fn after_a_failed_sync_writing_goes_on_in_another_file() {
 async fn a_failure_killed_before_recovery_loses_nothing_acknowledged() {
     // The failed group's frames stand whole in the file when the process dies: they may be found,
     // in their place.
-    for direct_io in [DirectIo::Auto, DirectIo::Off] {
-        let dir = tempfile::tempdir().unwrap();
-        let log = EmbeddedLog::open(dir.path(), config(direct_io)).unwrap();
-        let acknowledged = append(&log, 0..20).await;
-        log.shared().faults.sync.store(true, Ordering::SeqCst);
-        log.shared().faults.roll.store(true, Ordering::SeqCst);
-        assert!(append(&log, 20..22).await.is_empty());
-        let copy = tempfile::tempdir().unwrap();
-        for entry in std::fs::read_dir(dir.path()).unwrap() {
-            let entry = entry.unwrap();
-            if entry.file_type().unwrap().is_file() {
-                std::fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
-            }
+    let dir = tempfile::tempdir().unwrap();
+    let log = EmbeddedLog::open(dir.path(), config()).unwrap();
+    let acknowledged = append(&log, 0..20).await;
+    log.shared().faults.sync.store(true, Ordering::SeqCst);
+    log.shared().faults.roll.store(true, Ordering::SeqCst);
+    assert!(append(&log, 20..22).await.is_empty());
+    let copy = tempfile::tempdir().unwrap();
+    for entry in std::fs::read_dir(dir.path()).unwrap() {
+        let entry = entry.unwrap();
+        if entry.file_type().unwrap().is_file() {
+            std::fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
         }
-        let reopened = EmbeddedLog::open(copy.path(), config(direct_io)).unwrap();
-        let found = reopened.read(0, 0, usize::MAX).await.unwrap();
-        assert!((20..=21).contains(&found.len()));
-        for (logged, (number, offset)) in found.iter().zip(&acknowledged) {
-            assert_eq!((logged.position.offset, &logged.record), (*offset, &record(*number)));
-        }
+    }
+    let reopened = EmbeddedLog::open(copy.path(), config()).unwrap();
+    let found = reopened.read(0, 0, usize::MAX).await.unwrap();
+    assert!((20..=21).contains(&found.len()));
+    for (logged, (number, offset)) in found.iter().zip(&acknowledged) {
+        assert_eq!((logged.position.offset, &logged.record), (*offset, &record(*number)));
     }
 }

@@ -40,7 +40,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use bytes::Bytes;
 
-use super::aligned::AlignedBuffer;
 use crate::record::{LoggedRecord, Position, Record, RecordKind, TRACE_BYTES, TraceText};
 
 /// Bytes before the variable part.
@@ -133,7 +132,7 @@ fn address_len(address: Option<IpAddr>) -> usize {
 
 /// Appends the record's frame. The record was measured by [`encoded_len`].
 #[allow(clippy::cast_possible_truncation)] // encoded_len has refused every length that doesn't fit
-pub(super) fn encode(encoder: &mut Encoder, buffer: &mut AlignedBuffer, record: &Record, stamp: Stamp) {
+pub(super) fn encode(encoder: &mut Encoder, buffer: &mut Vec<u8>, record: &Record, stamp: Stamp) {
     let start = buffer.len();
     let compressed = encoder.compressed(&record.body);
     let stored = compressed.unwrap_or(&record.body);
@@ -156,26 +155,26 @@ pub(super) fn encode(encoder: &mut Encoder, buffer: &mut AlignedBuffer, record: 
     head[48..52].copy_from_slice(&signature_len.to_le_bytes());
     head[52..56].copy_from_slice(&(stored.len() as u32).to_le_bytes());
     head[56..60].copy_from_slice(&(record.body.len() as u32).to_le_bytes());
-    buffer.extend(&head);
+    buffer.extend_from_slice(&head);
     match record.client_address {
         None => {}
-        Some(IpAddr::V4(address)) => buffer.extend(&address.octets()),
-        Some(IpAddr::V6(address)) => buffer.extend(&address.octets()),
+        Some(IpAddr::V4(address)) => buffer.extend_from_slice(&address.octets()),
+        Some(IpAddr::V6(address)) => buffer.extend_from_slice(&address.octets()),
     }
-    buffer.extend(record.request_id.as_bytes());
+    buffer.extend_from_slice(record.request_id.as_bytes());
     if let Some(trace) = &record.trace {
-        buffer.extend(&[TRACE_MARK]);
-        buffer.extend(trace.as_str().as_bytes());
+        buffer.push(TRACE_MARK);
+        buffer.extend_from_slice(trace.as_str().as_bytes());
     }
-    buffer.extend(signature.unwrap_or_default().as_bytes());
-    buffer.extend(stored);
+    buffer.extend_from_slice(signature.unwrap_or_default().as_bytes());
+    buffer.extend_from_slice(stored);
 
-    let frame = &mut buffer.bytes_mut()[start..];
+    let frame = &mut buffer[start..];
     let length = (frame.len() - UNCOVERED) as u32;
     let crc = crc32c::crc32c(&frame[UNCOVERED..]);
     frame[0..4].copy_from_slice(&length.to_le_bytes());
     frame[4..8].copy_from_slice(&crc.to_le_bytes());
-    buffer.pad(FRAME_ALIGN);
+    buffer.resize(buffer.len().next_multiple_of(FRAME_ALIGN), 0);
 }
 
 /// A frame's fixed part, taken apart and consistent in itself. Whether it is true,
@@ -404,9 +403,9 @@ mod tests {
             appended_at_ms: 3,
             continues: false,
         };
-        let mut buffer = AlignedBuffer::new(16);
+        let mut buffer = Vec::new();
         encode(&mut Encoder::new().unwrap(), &mut buffer, record, stamp);
-        Bytes::copy_from_slice(buffer.bytes())
+        buffer.into()
     }
 
     /// A frame as it was written before records had traces, byte by byte.
@@ -517,11 +516,11 @@ mod tests {
             record in any_record(), offset in 0..OFFSET_MAX, continues: bool, changed in any::<prop::sample::Index>(), bits in 1..=255_u8,
         ) {
             let stamp = Stamp { epoch: 7, offset, group_base: offset / 2, appended_at_ms: -5, continues };
-            let mut buffer = AlignedBuffer::new(16);
+            let mut buffer = Vec::new();
             encode(&mut Encoder::new().unwrap(), &mut buffer, &record, stamp);
             prop_assert!(buffer.len() <= encoded_len(&record).unwrap());
             prop_assert!(record.body.len() >= COMPRESS_BYTES_MIN || buffer.len() == encoded_len(&record).unwrap());
-            let bytes = Bytes::copy_from_slice(buffer.bytes());
+            let bytes = Bytes::from(buffer);
             let head = FrameHead::parse(&bytes).unwrap();
             prop_assert!(head.holds(&bytes));
             prop_assert_eq!(head.stamp, stamp);

@@ -1,15 +1,13 @@
 //! The embedded log: one partition in segment files under one directory, no server.
 //!
-//! A record's way in: [`queue`] -> [`writer`] (one thread: [`frame`]s into one aligned buffer, one
+//! A record's way in: [`queue`] -> [`writer`] (one thread: [`frame`]s into one buffer, one
 //! write, one sync) -> [`tail_cache`] -> [`consumer`]. Consumers that fell behind go through
 //! [`catalog`] and [`reader`] to the files.
 //!
 //! On disk: `log.json` ([`identity`]), `<first offset>.segment` ([`segment_file`], [`frame`]),
-//! `positions/<group>` ([`positions`]), `next.spare` ([`spare`]), `lock`. What is found there when
-//! the log is opened, [`recovery`] and [`scan`] judge. [`upkeep`] does all that must not delay a
-//! write.
+//! `positions/<group>` ([`positions`]), `lock`. What is found there when the log is opened,
+//! [`recovery`] and [`scan`] judge. [`upkeep`] does all that must not delay a write.
 
-mod aligned;
 mod append_times;
 mod blocking;
 mod catalog;
@@ -36,7 +34,6 @@ mod retention;
 mod scan;
 mod segment_file;
 mod shared;
-mod spare;
 mod tail_cache;
 mod upkeep;
 mod writer;
@@ -55,10 +52,10 @@ use tokio::sync::Notify;
 
 use self::{
     append_times::AppendTimes, clock::LogClock, groups::Groups, meters::LogMeters, queue::Queue, shared::LogState,
-    spare::Spare, tail_cache::TailCache, writer::SegmentWriter,
+    tail_cache::TailCache, writer::SegmentWriter,
 };
 pub use self::{
-    config::{DirectIo, EmbeddedConfig},
+    config::EmbeddedConfig,
     consumer::EmbeddedConsumer,
     error::{GroupError, OpenError},
     processor::EmbeddedProcessor,
@@ -92,7 +89,6 @@ impl std::fmt::Debug for EmbeddedLog {
             .field("dir", &shared.dir)
             .field("epoch", &shared.epoch)
             .field("end_offset", &shared.end_offset())
-            .field("direct", &shared.direct)
             .finish_non_exhaustive()
     }
 }
@@ -116,12 +112,9 @@ impl EmbeddedLog {
         recovery::create_dirs(dir)?;
         let dir = dir.canonicalize().map_err(OpenError::io(dir))?;
         let lock = lock(&dir)?;
-        let direct =
-            config.direct_io == DirectIo::Auto && segment_file::takes_direct_io(&dir).map_err(OpenError::io(&dir))?;
-        let recovered = recovery::recover(&dir, &config, direct)?;
+        let recovered = recovery::recover(&dir, &config)?;
         let shared = Arc::new(LogState {
             epoch: recovered.epoch,
-            direct,
             clock: LogClock::new(recovered.newest_ms),
             queue: Queue::new(
                 config.queue_bytes_max,
@@ -134,7 +127,6 @@ impl EmbeddedLog {
             times: Mutex::new(AppendTimes::default()),
             cache: Mutex::new(TailCache::new(config.tail_cache_bytes_max)),
             groups: Groups::new(&dir, recovered.epoch, recovered.groups),
-            spare: Spare::new(&dir, config.segment_bytes, direct).map_err(OpenError::io(&dir))?,
             meters: LogMeters::new(topic),
             lock: Mutex::new(Some(lock)),
             #[cfg(test)]
@@ -148,7 +140,7 @@ impl EmbeddedLog {
         upkeep::look_around(&shared);
         tracing::info!(
             log = topic.name(), dir = %shared.dir.display(), epoch = shared.epoch, begin_offset = shared.catalog.begin(),
-            end_offset = shared.end_offset(), direct, "the log is open"
+            end_offset = shared.end_offset(), "the log is open"
         );
         let mut threads = Vec::new();
         threads.push(
@@ -245,12 +237,6 @@ impl EmbeddedLog {
         self.open.shared.epoch
     }
 
-    /// Whether segments are written past the page cache (`O_DIRECT`).
-    #[must_use]
-    pub fn writes_direct(&self) -> bool {
-        self.open.shared.direct
-    }
-
     /// Takes no more records, writes what is queued, answers everyone, and gives up the lock.
     /// Blocks on the disk.
     pub fn close(&self) {
@@ -274,7 +260,6 @@ impl OpenLog {
             }
         }
         shared.groups.settle();
-        shared.spare.discard();
         // Given back in words: a child that this process starts at this instant has a copy of the
         // descriptor until it runs its program, and closing ours alone would leave it locked.
         if let Some(lock) = shared.lock.lock().take()

@@ -43,7 +43,6 @@ pub struct ReadOnlyLog {
 struct SegmentView {
     dir: PathBuf,
     epoch: u32,
-    direct: bool,
     clock: LogClock,
     catalog: Catalog,
     known: Mutex<ReadProgress>,
@@ -61,16 +60,9 @@ impl ReadOnlyLog {
     #[allow(clippy::disallowed_methods)] // opening blocks on the disk anyway
     pub(super) fn open(dir: &Path) -> Result<Self, OpenError> {
         let epoch = identity::read(dir)?.ok_or_else(|| OpenError::Missing(dir.to_owned()))?;
-        let bases = segment_bases(dir).map_err(OpenError::io(dir))?;
-        // The writer's pages, if it writes directly, must not be read through the cache: its writes
-        // would collide.
-        let direct = bases.last().is_some_and(|&base| {
-            SegmentReader::open(&segment_path(dir, base), true).is_ok_and(|reader| reader.header().is_ok())
-        });
         let view = SegmentView {
             dir: dir.to_owned(),
             epoch,
-            direct,
             clock: LogClock::new(0),
             catalog: Catalog::default(),
             known: Mutex::default(),
@@ -112,7 +104,7 @@ impl SegmentView {
         self.catalog.forget_before(first);
         let newest = self.catalog.last().map(|segment| segment.base);
         for &base in bases.iter().filter(|&&base| newest.is_none_or(|newest| base > newest)) {
-            let (_, header) = match open_segment(&self.dir, self.epoch, base, self.direct) {
+            let (_, header) = match open_segment(&self.dir, self.epoch, base) {
                 // Deleted by retention since it was listed.
                 Err(OpenError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => continue,
                 opened => opened?,
@@ -129,7 +121,7 @@ impl SegmentView {
             };
         }
         let path = segment_path(&self.dir, last);
-        let reader = SegmentReader::open(&path, self.direct).map_err(OpenError::io(&path))?;
+        let reader = SegmentReader::open(&path).map_err(OpenError::io(&path))?;
         let span = Span {
             epoch: self.epoch,
             from: (known.end_offset, known.end_at),
@@ -153,7 +145,6 @@ impl SegmentView {
         DurableExtent {
             catalog: &self.catalog,
             epoch: self.epoch,
-            direct: self.direct,
             end_offset,
         }
     }

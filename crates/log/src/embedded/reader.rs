@@ -36,7 +36,6 @@ impl From<io::Error> for ReadError {
 pub(super) struct DurableExtent<'a> {
     pub(super) catalog: &'a Catalog,
     pub(super) epoch: u32,
-    pub(super) direct: bool,
     /// Offset behind the last durable record.
     pub(super) end_offset: u64,
 }
@@ -104,7 +103,7 @@ impl DurableExtent<'_> {
         {
             return Ok(place);
         }
-        let reader = match SegmentReader::open(&segment.path, self.direct) {
+        let reader = match SegmentReader::open(&segment.path) {
             Ok(reader) => reader,
             // Retention was faster than this read.
             Err(error) if error.kind() == io::ErrorKind::NotFound && self.catalog.begin() > offset => {

@@ -3,14 +3,13 @@
 use std::{fs, path::Path, sync::Arc};
 
 use super::{
-    aligned::BLOCK,
     catalog::{Catalog, Segment},
     config::EmbeddedConfig,
     error::OpenError,
     identity,
     positions::{self, POSITIONS},
     scan::{Scan, Span, Until, scan},
-    segment_file::{SegmentHeader, SegmentReader, reserve, sealed_length, segment_bases, segment_path, sync_dir},
+    segment_file::{SegmentHeader, SegmentReader, discard_unfinished, reserve, segment_bases, segment_path, sync_dir},
 };
 use crate::traits::Committed;
 
@@ -34,14 +33,9 @@ pub(super) struct Recovered {
 }
 
 /// Opens a segment's file and checks its header.
-pub(super) fn open_segment(
-    dir: &Path,
-    epoch: u32,
-    base: u64,
-    direct: bool,
-) -> Result<(SegmentReader, SegmentHeader), OpenError> {
+pub(super) fn open_segment(dir: &Path, epoch: u32, base: u64) -> Result<(SegmentReader, SegmentHeader), OpenError> {
     let path = segment_path(dir, base);
-    let reader = SegmentReader::open(&path, direct).map_err(OpenError::io(&path))?;
+    let reader = SegmentReader::open(&path).map_err(OpenError::io(&path))?;
     let header = reader.header().map_err(OpenError::io(&path))?;
     let header = header.map_err(|fault| OpenError::damaged(&path, 0, fault))?;
     if header.epoch != epoch || header.base != base {
@@ -63,7 +57,8 @@ fn scan_segment(path: &Path, reader: &SegmentReader, span: Span) -> Result<Scan,
 }
 
 /// Finds out what the log holds and cuts a torn tail off. The caller holds the lock.
-pub(super) fn recover(dir: &Path, config: &EmbeddedConfig, direct: bool) -> Result<Recovered, OpenError> {
+pub(super) fn recover(dir: &Path, config: &EmbeddedConfig) -> Result<Recovered, OpenError> {
+    discard_unfinished(dir).map_err(OpenError::io(dir))?;
     let bases = segment_bases(dir).map_err(OpenError::io(dir))?;
     let epoch = match identity::read(dir)? {
         Some(epoch) => epoch,
@@ -102,7 +97,7 @@ pub(super) fn recover(dir: &Path, config: &EmbeddedConfig, direct: bool) -> Resu
     let mut sealed = Vec::new();
     for pair in bases.windows(2).rev() {
         let (base, next_base) = (pair[0], pair[1]);
-        let (reader, header) = open_segment(dir, epoch, base, direct)?;
+        let (reader, header) = open_segment(dir, epoch, base)?;
         let path = segment_path(dir, base);
         let bytes = reader.length().map_err(OpenError::io(&path))?;
         let index = if unchecked_bytes == 0 {
@@ -115,7 +110,7 @@ pub(super) fn recover(dir: &Path, config: &EmbeddedConfig, direct: bool) -> Resu
     }
     sealed.into_iter().rev().for_each(|segment| catalog.push(segment));
 
-    let (reader, header) = open_segment(dir, epoch, last_base, direct)?;
+    let (reader, header) = open_segment(dir, epoch, last_base)?;
     let path = segment_path(dir, last_base);
     let scanned = scan_segment(&path, &reader, Span::whole(epoch, last_base, Until::Tail))?;
     if let Some(committed) = committed.filter(|&committed| committed > scanned.end_offset) {
@@ -159,12 +154,7 @@ fn cut_tail(path: &Path, end_at: u64, segment_bytes: u64) -> Result<u64, OpenErr
         .write(true)
         .open(path)
         .map_err(OpenError::io(path))?;
-    let length = file.metadata().map_err(OpenError::io(path))?.len();
-    if length != end_at {
-        file.set_len(end_at).map_err(OpenError::io(path))?;
-    }
-    // Direct reads want whole blocks.
-    file.set_len(sealed_length(end_at)).map_err(OpenError::io(path))?;
+    file.set_len(end_at).map_err(OpenError::io(path))?;
     if let Err(error) = reserve(&file, segment_bytes) {
         // The disk is full: opening is still right, for consumers and retention. Appends will find
         // out.
@@ -188,12 +178,4 @@ pub(super) fn create_dirs(dir: &Path) -> Result<(), OpenError> {
     // read must last.
     sync_dir(&positions).map_err(OpenError::io(&positions))?;
     sync_dir(dir).map_err(OpenError::io(dir))
-}
-
-/// The bytes of the block that the next frame starts in, up to that frame: a direct write begins
-/// with them.
-pub(super) fn partial_block(reader: &SegmentReader, end_at: u64) -> std::io::Result<bytes::Bytes> {
-    let start = super::aligned::blocks_down(end_at);
-    let bytes = usize::try_from(end_at - start).unwrap_or(BLOCK);
-    reader.read_at(start, bytes)
 }

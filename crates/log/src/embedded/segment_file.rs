@@ -1,5 +1,4 @@
-//! Segment files on disk: names, the header block, and reading and writing with or without the page
-//! cache.
+//! Segment files on disk: names, the header block, making and reading them.
 //!
 //! A file is called by the offset of its first record, twenty digits and `.segment`. Its first
 //! block is the header, little-endian: magic (8 bytes), format version (4), epoch (4), base offset
@@ -9,17 +8,19 @@
 use std::{
     fs::{self, File},
     io,
-    os::unix::fs::FileExt,
+    os::unix::fs::{FileExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
 use bytes::Bytes;
-use rustix::fs::{FallocateFlags, Mode, OFlags};
+use rustix::fs::FallocateFlags;
 
-use super::aligned::{AlignedBuffer, BLOCK, aligned_memory, blocks_down, blocks_up};
-
+/// Size of the header block in bytes.
+const HEADER_BLOCK: usize = 4096;
 /// Position of the first frame.
-pub(super) const FRAMES_START: u64 = BLOCK as u64;
+pub(super) const FRAMES_START: u64 = HEADER_BLOCK as u64;
+/// Name of a segment that isn't complete yet.
+const UNFINISHED: &str = "next.unfinished";
 /// Extension of a segment's name.
 const EXTENSION: &str = "segment";
 const MAGIC: [u8; 8] = *b"RCPTLOG\0";
@@ -38,16 +39,16 @@ pub(super) struct SegmentHeader {
 
 impl SegmentHeader {
     /// The header block.
-    pub(super) fn encode(&self) -> AlignedBuffer {
-        let mut block = AlignedBuffer::new(BLOCK);
-        block.extend(&MAGIC);
-        block.extend(&FORMAT_VERSION.to_le_bytes());
-        block.extend(&self.epoch.to_le_bytes());
-        block.extend(&self.base.to_le_bytes());
-        block.extend(&self.created_at_ms.to_le_bytes());
-        let crc = crc32c::crc32c(block.bytes());
-        block.extend(&crc.to_le_bytes());
-        block.pad(BLOCK);
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut block = Vec::with_capacity(HEADER_BLOCK);
+        block.extend(MAGIC);
+        block.extend(FORMAT_VERSION.to_le_bytes());
+        block.extend(self.epoch.to_le_bytes());
+        block.extend(self.base.to_le_bytes());
+        block.extend(self.created_at_ms.to_le_bytes());
+        let crc = crc32c::crc32c(&block);
+        block.extend(crc.to_le_bytes());
+        block.resize(HEADER_BLOCK, 0);
         block
     }
 
@@ -106,21 +107,40 @@ pub(super) fn sync_dir(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
-fn open(path: &Path, flags: OFlags, direct: bool) -> io::Result<File> {
-    let direct = if direct { OFlags::DIRECT } else { OFlags::empty() };
-    let descriptor = rustix::fs::open(
-        path,
-        flags | direct | OFlags::CLOEXEC,
-        Mode::RUSR | Mode::WUSR | Mode::RGRP,
-    )?;
-    Ok(File::from(descriptor))
+/// Removes a segment that an earlier process left incomplete.
+pub(super) fn discard_unfinished(dir: &Path) -> io::Result<()> {
+    match fs::remove_file(dir.join(UNFINISHED)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
-/// Creates `path` again with `bytes` of space reserved, so that later writes neither fail for want
-/// of space nor change the file's length.
-pub(super) fn create_reserved(path: &Path, bytes: u64, direct: bool) -> io::Result<File> {
-    let file = open(path, OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC, direct)?;
+/// Makes the segment of this header durable, with `bytes` of space reserved. Later writes neither
+/// fail for want of space nor change the file's length.
+pub(super) fn create(dir: &Path, header: &SegmentHeader, bytes: u64) -> io::Result<File> {
+    let unfinished = dir.join(UNFINISHED);
+    let created = create_at(&unfinished, header, bytes).and_then(|file| {
+        fs::rename(&unfinished, segment_path(dir, header.base))?;
+        sync_dir(dir)?;
+        Ok(file)
+    });
+    if created.is_err() {
+        // Half a reservation would keep space from everyone.
+        let _ = fs::remove_file(&unfinished);
+    }
+    created
+}
+
+fn create_at(path: &Path, header: &SegmentHeader, bytes: u64) -> io::Result<File> {
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o640)
+        .open(path)?;
     reserve(&file, bytes)?;
+    file.write_all_at(&header.encode(), 0)?;
     file.sync_all()?;
     Ok(file)
 }
@@ -134,49 +154,20 @@ pub(super) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
 }
 
 /// Opens an existing segment for writing on.
-pub(super) fn open_for_append(path: &Path, direct: bool) -> io::Result<File> {
-    open(path, OFlags::RDWR, direct)
-}
-
-/// Whether files in `dir` can be written and read past the page cache: tried on a file of one
-/// block.
-pub(super) fn takes_direct_io(dir: &Path) -> io::Result<bool> {
-    let path = dir.join("probe.tmp");
-    let tried = try_direct_io(&path);
-    match fs::remove_file(&path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    // A full disk says nothing about O_DIRECT; whatever else goes wrong, the page cache may do
-    // better.
-    match tried {
-        Ok(()) => Ok(true),
-        Err(error) => Ok(error.kind() == io::ErrorKind::StorageFull),
-    }
-}
-
-fn try_direct_io(path: &Path) -> io::Result<()> {
-    let file = open(path, OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC, true)?;
-    let mut block = AlignedBuffer::new(BLOCK);
-    block.extend(b"probe");
-    block.pad(BLOCK);
-    file.write_all_at(block.bytes(), 0)?;
-    SegmentReader { file, direct: true }.read_at(0, BLOCK)?;
-    Ok(())
+pub(super) fn open_for_append(path: &Path) -> io::Result<File> {
+    File::options().read(true).write(true).open(path)
 }
 
 /// A segment open for reading.
 #[derive(Debug)]
 pub(super) struct SegmentReader {
     file: File,
-    direct: bool,
 }
 
 impl SegmentReader {
-    pub(super) fn open(path: &Path, direct: bool) -> io::Result<Self> {
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
         Ok(Self {
-            file: open(path, OFlags::RDONLY, direct)?,
-            direct,
+            file: File::open(path)?,
         })
     }
 
@@ -192,46 +183,24 @@ impl SegmentReader {
 
     /// The bytes from `at` on: `bytes`, or fewer where the file ends.
     pub(super) fn read_at(&self, at: u64, bytes: usize) -> io::Result<Bytes> {
-        let from = if self.direct { blocks_down(at) } else { at };
-        let skip = usize::try_from(at - from).unwrap_or(0);
-        let span = if self.direct {
-            (skip + bytes).next_multiple_of(BLOCK)
-        } else {
-            bytes
-        };
-        let (mut memory, start) = if self.direct {
-            aligned_memory(span)
-        } else {
-            (vec![0; span], 0)
-        };
+        let mut memory = vec![0; bytes];
         let mut filled = 0;
-        while filled < span {
-            match self
-                .file
-                .read_at(&mut memory[start + filled..start + span], from + filled as u64)
-            {
+        while filled < bytes {
+            match self.file.read_at(&mut memory[filled..], at + filled as u64) {
                 Ok(0) => break,
                 Ok(read) => filled += read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
-            if self.direct && filled % BLOCK != 0 {
-                break; // only the end of the file cuts a direct read short
-            }
         }
-        let until = filled.min(skip + bytes);
-        Ok(Bytes::from(memory).slice(start + skip.min(until)..start + until))
+        memory.truncate(filled);
+        Ok(memory.into())
     }
 
     /// The header block, read and checked.
     pub(super) fn header(&self) -> io::Result<Result<SegmentHeader, String>> {
-        Ok(SegmentHeader::parse(&self.read_at(0, BLOCK)?))
+        Ok(SegmentHeader::parse(&self.read_at(0, HEADER_BLOCK)?))
     }
-}
-
-/// The length a sealed segment is cut to when its frames end at `end`.
-pub(super) fn sealed_length(end: u64) -> u64 {
-    blocks_up(end)
 }
 
 #[cfg(test)]
@@ -248,42 +217,57 @@ mod tests {
             created_at_ms: 1_700_000_000_123,
         };
         let block = header.encode();
-        assert_eq!(block.len(), BLOCK);
-        assert_eq!(SegmentHeader::parse(block.bytes()), Ok(header));
+        assert_eq!(block.len(), HEADER_BLOCK);
+        assert_eq!(SegmentHeader::parse(&block), Ok(header));
         for at in 0..HEADER_BYTES {
-            let mut changed = block.bytes().to_vec();
+            let mut changed = block.clone();
             changed[at] ^= 1;
             assert!(SegmentHeader::parse(&changed).is_err(), "byte {at}");
         }
     }
 
     #[test]
-    fn reads_any_range_the_same_with_and_without_the_page_cache() {
+    fn reads_any_range_up_to_the_end() {
         let dir = tempfile::tempdir().unwrap();
         let path = segment_path(dir.path(), 42);
         let content: Vec<u8> = (0..20_000_u32).flat_map(u32::to_le_bytes).take(70_001).collect();
         fs::write(&path, &content).unwrap();
         assert_eq!(segment_bases(dir.path()).unwrap(), [42]);
-        for direct in [false, takes_direct_io(dir.path()).unwrap()] {
-            let reader = SegmentReader::open(&path, direct).unwrap();
-            for (at, bytes) in [
-                (0, 1),
-                (1, 4096),
-                (4095, 2),
-                (8192, 8192),
-                (69_999, 10),
-                (70_001, 5),
-                (90_000, 5),
-            ] {
-                let expected = content.get(at..).unwrap_or_default();
-                let expected = &expected[..expected.len().min(bytes)];
-                assert_eq!(
-                    reader.read_at(at as u64, bytes).unwrap(),
-                    expected,
-                    "{bytes} at {at}, direct: {direct}"
-                );
-            }
+        let reader = SegmentReader::open(&path).unwrap();
+        for (at, bytes) in [
+            (0, 1),
+            (1, 4096),
+            (4095, 2),
+            (8192, 8192),
+            (69_999, 10),
+            (70_001, 5),
+            (90_000, 5),
+        ] {
+            let expected = content.get(at..).unwrap_or_default();
+            let expected = &expected[..expected.len().min(bytes)];
+            assert_eq!(reader.read_at(at as u64, bytes).unwrap(), expected, "{bytes} at {at}");
         }
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "the probe is gone");
+    }
+
+    #[test]
+    fn a_segment_is_made_whole_or_not_at_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let header = SegmentHeader {
+            epoch: 7,
+            base: 3,
+            created_at_ms: 1,
+        };
+        fs::write(dir.path().join(UNFINISHED), b"left by a crash").unwrap();
+        let file = create(dir.path(), &header, 1 << 20).unwrap();
+        assert_eq!(file.metadata().unwrap().len(), 1 << 20);
+        assert_eq!(segment_bases(dir.path()).unwrap(), [3]);
+        // No file system has so much space.
+        assert!(create(dir.path(), &SegmentHeader { base: 4, ..header }, 1 << 62).is_err());
+        assert_eq!(segment_bases(dir.path()).unwrap(), [3]);
+        assert_eq!(
+            fs::read_dir(dir.path()).unwrap().count(),
+            1,
+            "nothing unfinished is left"
+        );
     }
 }

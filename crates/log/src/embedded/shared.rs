@@ -11,15 +11,13 @@ use tokio::sync::Notify;
 
 use super::{
     append_times::AppendTimes, catalog::Catalog, clock::LogClock, config::EmbeddedConfig, groups::Groups,
-    meters::LogMeters, queue::Queue, reader::DurableExtent, spare::Spare, tail_cache::TailCache,
+    meters::LogMeters, queue::Queue, reader::DurableExtent, tail_cache::TailCache,
 };
 
 pub(super) struct LogState {
     pub(super) dir: PathBuf,
     pub(super) config: EmbeddedConfig,
     pub(super) epoch: u32,
-    /// Whether files are written and read past the page cache.
-    pub(super) direct: bool,
     pub(super) clock: LogClock,
     pub(super) queue: Queue,
     pub(super) catalog: Catalog,
@@ -30,7 +28,6 @@ pub(super) struct LogState {
     pub(super) times: Mutex<AppendTimes>,
     pub(super) cache: Mutex<TailCache>,
     pub(super) groups: Groups,
-    pub(super) spare: Spare,
     pub(super) meters: LogMeters,
     /// The locked file, until the log is closed.
     pub(super) lock: Mutex<Option<File>>,
@@ -48,7 +45,6 @@ impl LogState {
         DurableExtent {
             catalog: &self.catalog,
             epoch: self.epoch,
-            direct: self.direct,
             end_offset: self.end_offset(),
         }
     }

@@ -1,11 +1,11 @@
-//! The thread for everything that must not delay a write: spare segments, retention, free space,
-//! gauges.
+//! The thread for everything that must not delay a write: retention, free space, gauges, and
+//! the space behind sealed segments.
 
 use std::{fs, io, sync::Arc, time::Duration};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 
-use super::{catalog::Segment, config::EmbeddedConfig, retention, segment_file::sealed_length, shared::LogState};
+use super::{catalog::Segment, config::EmbeddedConfig, retention, shared::LogState};
 
 /// Pause of upkeep when nothing happens.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -31,14 +31,13 @@ pub(super) fn run(shared: &LogState, sealed: &Receiver<SealedSegment>) {
 
 /// Frees the reserved space behind a sealed segment's frames.
 fn cut(sealed: &SealedSegment) {
-    let length = sealed_length(sealed.end_at);
     let path = &sealed.segment.path;
     match fs::OpenOptions::new()
         .write(true)
         .open(path)
-        .and_then(|file| file.set_len(length))
+        .and_then(|file| file.set_len(sealed.end_at))
     {
-        Ok(()) => sealed.segment.set_bytes(length),
+        Ok(()) => sealed.segment.set_bytes(sealed.end_at),
         // Retention may have been faster.
         Err(error) => tracing::debug!(%error, segment = %path.display(), "can't cut a sealed segment"),
     }
@@ -47,23 +46,13 @@ fn cut(sealed: &SealedSegment) {
 /// Does a round of upkeep: also done once when the log is opened.
 pub(super) fn look_around(shared: &LogState) {
     retention::enforce(shared);
-    let refusal = low_space(shared);
-    if refusal.is_none()
-        && room_for_segment(shared).is_ok()
-        && let Err(error) = shared.spare.prepare()
-    {
-        // Not a failure yet: the writer finds out when it needs the segment.
-        tracing::debug!(%error, "can't prepare a segment");
-    }
-    shared.queue.set_low_space(refusal);
+    shared.queue.set_low_space(low_space(shared));
     let meters = &shared.meters;
     meters
         .writable
         .set(if shared.queue.refusal().is_none() { 1.0 } else { 0.0 });
     meters.queue_bytes.set(shared.queue.bytes() as f64);
-    meters
-        .disk_bytes
-        .set((shared.catalog.bytes() + shared.spare.bytes()) as f64);
+    meters.disk_bytes.set(shared.catalog.bytes() as f64);
     meters.end_offset.set(shared.end_offset() as f64);
     if let Some(free) = free_bytes(shared) {
         meters.disk_free_bytes.set(free as f64);
@@ -78,9 +67,6 @@ fn low_space(shared: &LogState) -> Option<Arc<str>> {
 /// Whether a new segment leaves the space free that others on this disk are to have: it takes all
 /// of its own at once.
 pub(super) fn room_for_segment(shared: &LogState) -> io::Result<()> {
-    if shared.spare.bytes() > 0 {
-        return Ok(());
-    }
     let EmbeddedConfig {
         min_free_bytes,
         segment_bytes,

@@ -2,7 +2,7 @@
 //! everyone.
 
 use std::{
-    fs::{self, File},
+    fs::File,
     io,
     os::unix::fs::FileExt,
     sync::{Arc, atomic::Ordering},
@@ -12,15 +12,12 @@ use std::{
 use crossbeam_channel::Sender;
 
 use super::{
-    aligned::{AlignedBuffer, BLOCK, blocks_down},
     catalog::Segment,
     frame::{self, Encoder, Stamp},
     queue::{AppendGroup, Grouped, Took},
-    recovery::{Tail, partial_block},
+    recovery::Tail,
     scan::INDEX_STEP_BYTES,
-    segment_file::{
-        FRAMES_START, SegmentHeader, SegmentReader, open_for_append, sealed_length, segment_path, sync_dir,
-    },
+    segment_file::{self, FRAMES_START, SegmentHeader, open_for_append, segment_path},
     shared::LogState,
     upkeep::{SealedSegment, room_for_segment},
 };
@@ -51,8 +48,8 @@ pub(super) struct SegmentWriter {
     /// trusted any more (a failed sync drops dirty pages, and the next one would succeed), so
     /// writing continues in a new segment.
     active: Option<ActiveSegment>,
-    /// With direct I/O it begins with the durable bytes of the block that the next frame starts in.
-    buffer: AlignedBuffer,
+    /// Frames of the group that is being written.
+    buffer: Vec<u8>,
     encoder: Encoder,
     group: AppendGroup,
     probe_pause: Duration,
@@ -61,28 +58,20 @@ pub(super) struct SegmentWriter {
 impl SegmentWriter {
     /// A writer that continues where recovery found the end, or begins a log's first segment.
     pub(super) fn begin(shared: Arc<LogState>, sealed: Sender<SealedSegment>, tail: Option<Tail>) -> io::Result<Self> {
-        let mut buffer = AlignedBuffer::new(1 << 20);
         let active = match tail {
             None => None,
-            Some(Tail { segment, end_at }) => {
-                if shared.direct {
-                    let reader = SegmentReader::open(&segment.path, shared.direct)?;
-                    buffer.extend(&partial_block(&reader, end_at)?);
-                }
-                let file = open_for_append(&segment.path, shared.direct)?;
-                Some(ActiveSegment {
-                    file,
-                    segment,
-                    end_at,
-                    indexed_at: 0,
-                })
-            }
+            Some(Tail { segment, end_at }) => Some(ActiveSegment {
+                file: open_for_append(&segment.path)?,
+                segment,
+                end_at,
+                indexed_at: 0,
+            }),
         };
         let mut writer = Self {
             shared,
             sealed,
             active,
-            buffer,
+            buffer: Vec::new(),
             encoder: Encoder::new()?,
             group: AppendGroup::default(),
             probe_pause: PROBE_PAUSE_MIN,
@@ -125,10 +114,10 @@ impl SegmentWriter {
         };
         let first = self.shared.end_offset();
         let appended_at_ms = self.shared.clock.now_ms();
-        let carried = self.buffer.len() as u64;
-        self.buffer.reserve(self.group.bytes + BLOCK);
+        self.buffer.clear();
+        self.buffer.reserve(self.group.bytes);
         for (offset, grouped) in (first..).zip(&self.group.records) {
-            let at = active.end_at + self.buffer.len() as u64 - carried;
+            let at = active.end_at + self.buffer.len() as u64;
             if at >= active.indexed_at + INDEX_STEP_BYTES as u64 {
                 active.segment.note(offset, at);
                 active.indexed_at = at;
@@ -142,20 +131,10 @@ impl SegmentWriter {
             };
             frame::encode(&mut self.encoder, &mut self.buffer, &grouped.record, stamp);
         }
-        let framed = self.buffer.len();
-        let end_at = active.end_at + framed as u64 - carried;
-        if self.shared.direct {
-            self.buffer.pad(BLOCK);
-        }
         let started = Instant::now();
-        write_durably(&self.shared, &active.file, self.buffer.bytes(), active.end_at - carried)?;
+        write_durably(&self.shared, &active.file, &self.buffer, active.end_at)?;
         self.shared.meters.sync_seconds.record(started.elapsed().as_secs_f64());
-        active.end_at = end_at;
-        if self.shared.direct {
-            self.buffer.keep(framed - in_last_block(end_at), framed);
-        } else {
-            self.buffer.clear();
-        }
+        active.end_at += self.buffer.len() as u64;
         self.probe_pause = PROBE_PAUSE_MIN;
         self.publish(first, appended_at_ms);
         Ok(())
@@ -222,15 +201,9 @@ impl SegmentWriter {
             base,
             created_at_ms: shared.clock.now_ms(),
         };
-        let path = segment_path(&shared.dir, base);
-        let file = shared.spare.take(|file| {
-            file.write_all_at(header.encode().bytes(), 0)?;
-            file.sync_all()?;
-            fs::rename(shared.spare.path(), &path)?;
-            sync_dir(&shared.dir)?;
-            Ok(file)
-        })?;
         let bytes = shared.config.segment_bytes;
+        let file = segment_file::create(&shared.dir, &header, bytes)?;
+        let path = segment_path(&shared.dir, base);
         let segment = Segment::new(base, header.created_at_ms, path, bytes, Some(Vec::new()));
         shared.catalog.push(Arc::clone(&segment));
         let before = self.active.replace(ActiveSegment {
@@ -239,7 +212,6 @@ impl SegmentWriter {
             end_at: FRAMES_START,
             indexed_at: 0,
         });
-        self.buffer.clear();
         if let Some(ActiveSegment { segment, end_at, .. }) = before {
             // If upkeep is that far behind, the segment merely keeps its reserved space.
             let _ = self.sealed.try_send(SealedSegment { segment, end_at });
@@ -257,7 +229,6 @@ impl SegmentWriter {
         self.shared.meters.writable.set(0.0);
         self.cut_active();
         self.active = None;
-        self.buffer.clear();
         loop {
             let pause = self.probe_pause;
             self.probe_pause = (pause * 2).min(PROBE_PAUSE_MAX);
@@ -282,17 +253,11 @@ impl SegmentWriter {
         else {
             return;
         };
-        let length = sealed_length(*end_at);
-        match file.set_len(length).and_then(|()| file.sync_all()) {
-            Ok(()) => segment.set_bytes(length),
+        match file.set_len(*end_at).and_then(|()| file.sync_all()) {
+            Ok(()) => segment.set_bytes(*end_at),
             Err(error) => tracing::warn!(%error, segment = %segment.path.display(), "can't cut the segment"),
         }
     }
-}
-
-/// Bytes between the last block boundary and `end_at`.
-fn in_last_block(end_at: u64) -> usize {
-    usize::try_from(end_at - blocks_down(end_at)).unwrap_or(0)
 }
 
 /// Writes and syncs once.
@@ -301,7 +266,7 @@ fn write_durably(shared: &LogState, file: &File, bytes: &[u8], at: u64) -> io::R
     let _ = shared;
     #[cfg(test)]
     if let Err(error) = super::faults::InjectedFaults::check(&shared.faults.write) {
-        file.write_all_at(&bytes[..bytes.len() / 2 / BLOCK * BLOCK], at)?;
+        file.write_all_at(&bytes[..bytes.len() / 2], at)?;
         return Err(error);
     }
     file.write_all_at(bytes, at)?;

@@ -1,27 +1,25 @@
 //! Inspecting Kafka's log from outside any group, on two threads: one for partitions and commits,
 //! which the watermark requests many times a second, one for reading records. Each has connections
-//! of its own and keeps them.
+//! of its own and retains them.
 
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{Arc, atomic::AtomicU32},
-    thread,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError, bounded};
 use futures_util::future::{BoxFuture, FutureExt};
 use rdkafka::{Offset, consumer::Consumer, error::KafkaError};
-use tokio::sync::oneshot;
 
 use super::{
+    actor::{Actor, ActorState},
     client::{self, serve_events},
     inspected_topic::{
-        IDLE_INTERVAL, InspectedTopic, InspectorClient, PolledEvent, assign_at, next_record, partitions_of, unavailable,
+        InspectedTopic, InspectorClient, PolledEvent, assign_at, next_record, partitions_of, unavailable,
     },
     log_topic::LogTopic,
     offsets,
-    reader::{InspectorReader, NewestRecord, ReadRecords, ReadRequest},
+    reader::{InspectorReader, NewestRecord, ReadRecords},
     topic::Topics,
 };
 use crate::{
@@ -29,8 +27,6 @@ use crate::{
     traits::{Committed, InspectError, LogInspector, PartitionState},
 };
 
-/// Requests that may wait for each thread; beyond it they are answered `Unavailable`.
-const WAITING_MAX: usize = 64;
 /// Groups whose connections are kept.
 const GROUPS_MAX: usize = 4;
 /// Age at which the topic's epoch is read again.
@@ -38,15 +34,10 @@ const EPOCH_AGE_MAX: Duration = Duration::from_secs(10);
 
 type States = Result<Vec<PartitionState>, InspectError>;
 
-struct PartitionsRequest {
-    group: String,
-    answer: oneshot::Sender<States>,
-}
-
 /// Both threads; they end when this is dropped.
 pub(super) struct Inspector {
-    looks: Sender<PartitionsRequest>,
-    reads: Sender<ReadRequest>,
+    partitions: Actor<PartitionInspector>,
+    records: Actor<InspectorReader>,
 }
 
 impl Inspector {
@@ -56,10 +47,8 @@ impl Inspector {
         epoch: &Arc<AtomicU32>,
         topics: Arc<Topics>,
     ) -> Result<Self, KafkaOpenError> {
-        let (looks, asked_looks) = bounded(WAITING_MAX);
-        let (reads, asked_reads) = bounded(WAITING_MAX);
         let view = InspectedTopic::new(Arc::clone(config), Arc::clone(topic), Arc::clone(epoch));
-        let looker = PartitionInspector {
+        let partitions = PartitionInspector {
             view: view.clone(),
             topics,
             epoch_read: Instant::now(),
@@ -67,56 +56,28 @@ impl Inspector {
             times: HashMap::new(),
         };
         let client = view.client("receipts-inspector", config.fetch_partition_bytes_max)?;
-        let reader = InspectorReader::new(view, client);
-        let spawn = |name: &str, run: Box<dyn FnOnce() + Send>| {
-            let spawned = thread::Builder::new().name(name.to_owned()).spawn(run);
-            spawned.map_err(|error| KafkaOpenError::Client(error.to_string()))
-        };
-        spawn("log-kafka-look", Box::new(move || looker.serve(&asked_looks)))?;
-        spawn("log-kafka-read", Box::new(move || reader.serve(&asked_reads)))?;
-        Ok(Self { looks, reads })
+        Ok(Self {
+            partitions: Actor::start("log-kafka-look", partitions)?,
+            records: Actor::start("log-kafka-read", InspectorReader::new(view, client))?,
+        })
     }
-}
-
-/// Sends a request to a thread and waits for its answer.
-async fn ask<Q, T>(
-    to: &Sender<Q>,
-    question: Q,
-    answered: oneshot::Receiver<Result<T, InspectError>>,
-) -> Result<T, InspectError> {
-    let refused = match to.try_send(question) {
-        Ok(()) => {
-            return answered
-                .await
-                .unwrap_or_else(|_| Err(unavailable("the thread that looks stopped")));
-        }
-        Err(TrySendError::Full(_)) => "too many requests are waiting",
-        Err(TrySendError::Disconnected(_)) => "the log is closed",
-    };
-    Err(unavailable(refused))
 }
 
 impl LogInspector for Inspector {
     fn partitions(&self, group: &str) -> BoxFuture<'_, States> {
-        let (answer, answered) = oneshot::channel();
         let group = group.to_owned();
-        ask(&self.looks, PartitionsRequest { group, answer }, answered).boxed()
+        self.partitions
+            .ask(move |inspector| inspector.partitions(&group))
+            .boxed()
     }
 
     fn read(&self, partition: u32, offset: u64, bytes_max: usize) -> BoxFuture<'_, ReadRecords> {
-        let (answer, answered) = oneshot::channel();
-        let question = ReadRequest::Records {
-            partition,
-            offset,
-            bytes_max,
-            answer,
-        };
-        ask(&self.reads, question, answered).boxed()
+        let read = move |reader: &mut InspectorReader| reader.read(partition, offset, bytes_max);
+        self.records.ask(read).boxed()
     }
 
     fn last(&self, partition: u32) -> BoxFuture<'_, NewestRecord> {
-        let (answer, answered) = oneshot::channel();
-        ask(&self.reads, ReadRequest::Last { partition, answer }, answered).boxed()
+        self.records.ask(move |reader| reader.last(partition)).boxed()
     }
 }
 
@@ -157,21 +118,20 @@ impl Following {
     }
 }
 
-impl PartitionInspector {
-    fn serve(mut self, asked: &Receiver<PartitionsRequest>) {
-        loop {
-            match asked.recv_timeout(IDLE_INTERVAL) {
-                Ok(PartitionsRequest { group, answer }) => drop(answer.send(self.partitions(&group))),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return,
-            }
-            if self.epoch_read.elapsed() > EPOCH_AGE_MAX {
-                self.read_epoch();
-            }
-            self.groups.iter().for_each(|(_, client)| serve_events(client));
+impl ActorState for PartitionInspector {
+    fn after_request(&mut self) {
+        if self.epoch_read.elapsed() > EPOCH_AGE_MAX {
+            self.read_epoch();
         }
+        self.groups.iter().for_each(|(_, client)| serve_events(client));
     }
 
+    fn idle(&mut self) {
+        self.after_request();
+    }
+}
+
+impl PartitionInspector {
     /// The topic may have been recreated under us.
     fn read_epoch(&mut self) {
         self.epoch_read = Instant::now();

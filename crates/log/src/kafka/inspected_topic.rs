@@ -28,9 +28,6 @@ use crate::{
     traits::InspectError,
 };
 
-/// Interval at which a thread without requests serves librdkafka's events.
-pub(super) const IDLE_INTERVAL: Duration = Duration::from_secs(1);
-
 pub(super) type InspectorClient = BaseConsumer<Events>;
 
 pub(super) fn unavailable(detail: impl Into<String>) -> InspectError {

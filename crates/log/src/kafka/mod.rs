@@ -9,12 +9,13 @@
 //!   [`rebalances`] and commits what [`commits`] describes.
 //! - A [`processor`] is a consumer of `receipts` that appends to `verdicts`, in [`transactions`]
 //!   that move its positions. [`processing`] explains why nothing is lost or stored twice.
-//! - [`inspect`] and [`reader`] read from outside any group; [`rewind`] sets positions of a group
-//!   without members.
+//! - [`inspect`] and [`reader`] read from outside any group, each on the thread of an [`actor`];
+//!   [`rewind`] sets positions of a group without members.
 //!
 //! Durability is Kafka's replication: a broker syncs lazily, so what is acknowledged survives the
 //! loss of `min_insync_replicas - 1` brokers at once, and not the power loss of all of them.
 
+mod actor;
 mod client;
 mod commits;
 mod consumer;

@@ -1,16 +1,14 @@
-//! Reading records from outside any group: the audit, a repair, a replay. On a thread of its own.
+//! Reading records from outside any group: the audit and a repair. On a thread of its own.
 
 use std::time::Instant;
 
-use crossbeam_channel::{Receiver, RecvTimeoutError};
 use rdkafka::{consumer::Consumer, error::KafkaError};
 
-use tokio::sync::oneshot;
-
 use super::{
+    actor::ActorState,
     client::{self, serve_events},
     inspected_topic::{
-        IDLE_INTERVAL, InspectedTopic, InspectorClient, PolledEvent, assign_at, next_record, partitions_of, unavailable,
+        InspectedTopic, InspectorClient, PolledEvent, assign_at, next_record, partitions_of, unavailable,
     },
     log_topic::Appends,
 };
@@ -21,19 +19,6 @@ const LAST_OFFSETS_MIN: u64 = 2;
 
 pub(super) type ReadRecords = Result<Vec<LoggedRecord>, InspectError>;
 pub(super) type NewestRecord = Result<Option<LoggedRecord>, InspectError>;
-
-pub(super) enum ReadRequest {
-    Records {
-        partition: u32,
-        offset: u64,
-        bytes_max: usize,
-        answer: oneshot::Sender<ReadRecords>,
-    },
-    Last {
-        partition: u32,
-        answer: oneshot::Sender<NewestRecord>,
-    },
-}
 
 /// Reads records, from its last position on if requested.
 pub(super) struct InspectorReader {
@@ -54,6 +39,12 @@ struct ReadPosition {
     left_over: Option<LoggedRecord>,
 }
 
+impl ActorState for InspectorReader {
+    fn idle(&mut self) {
+        self.rest();
+    }
+}
+
 impl InspectorReader {
     pub(super) fn new(view: InspectedTopic, client: InspectorClient) -> Self {
         Self {
@@ -63,31 +54,21 @@ impl InspectorReader {
         }
     }
 
-    /// Answers until nobody can ask any more.
-    pub(super) fn serve(mut self, requests: &Receiver<ReadRequest>) {
-        loop {
-            match requests.recv_timeout(IDLE_INTERVAL) {
-                Ok(ReadRequest::Records {
-                    partition,
-                    offset,
-                    bytes_max,
-                    answer,
-                }) => {
-                    let records = self.read(partition, offset, bytes_max);
-                    if records.is_err() {
-                        self.rest();
-                    }
-                    drop(answer.send(records));
-                }
-                Ok(ReadRequest::Last { partition, answer }) => {
-                    let newest = self.last(partition);
-                    self.rest();
-                    drop(answer.send(newest));
-                }
-                Err(RecvTimeoutError::Timeout) => self.rest(),
-                Err(RecvTimeoutError::Disconnected) => return,
-            }
+    /// Records of a partition from an offset on: at least one, unless the partition ends there, and
+    /// no more bytes than `bytes_max` otherwise.
+    pub(super) fn read(&mut self, partition: u32, offset: u64, bytes_max: usize) -> ReadRecords {
+        let records = self.read_on(partition, offset, bytes_max);
+        if records.is_err() {
+            self.rest();
         }
+        records
+    }
+
+    /// The newest record of a partition.
+    pub(super) fn last(&mut self, partition: u32) -> NewestRecord {
+        let newest = self.search_newest(partition);
+        self.rest();
+        newest
     }
 
     /// Drops what was fetched ahead.
@@ -132,7 +113,7 @@ impl InspectorReader {
         Ok(())
     }
 
-    fn read(&mut self, partition: u32, offset: u64, bytes_max: usize) -> ReadRecords {
+    fn read_on(&mut self, partition: u32, offset: u64, bytes_max: usize) -> ReadRecords {
         let follows = |cursor: &&mut ReadPosition| {
             cursor.partition == partition && (cursor.from_offset..=cursor.next_offset).contains(&offset)
         };
@@ -204,7 +185,7 @@ impl InspectorReader {
 
     /// The newest record, before whatever a partition ends with that isn't one: looked for a few
     /// offsets before the end, then further back.
-    fn last(&mut self, partition: u32) -> NewestRecord {
+    fn search_newest(&mut self, partition: u32) -> NewestRecord {
         let (begin, end_offset) = self.extent(partition)?;
         let mut offsets = LAST_OFFSETS_MIN;
         loop {

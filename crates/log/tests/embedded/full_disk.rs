@@ -4,7 +4,7 @@
 use std::{fs, path::Path, process::Command, time::Duration};
 
 use receipt_log::{
-    AppendError, Commit, DirectIo, EmbeddedConfig, EmbeddedLog, LogConsumer, LogInspector, LogWriter, LoggedRecord,
+    AppendError, Commit, EmbeddedConfig, EmbeddedLog, LogConsumer, LogInspector, LogWriter, LoggedRecord,
 };
 
 use crate::{
@@ -101,43 +101,41 @@ async fn until_writable(log: &EmbeddedLog) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_refuses_and_recovers_when_space_returns() {
-    for mode in [DirectIo::Auto, DirectIo::Off] {
-        let Some(mount) = Mount::new("tmpfs", "size=4m") else {
-            return;
-        };
-        let dir = mount.path().join("log");
-        let filler = mount.path().join("filler");
-        let log = EmbeddedLog::open(&dir, small(mode)).unwrap();
-        fs::write(&filler, vec![1; 2 << 20]).unwrap();
-        let mut acknowledged = fill(&log, 0).await;
-        assert!(acknowledged.len() > 100);
-        let reason = log.writable().unwrap_err();
-        assert!(reason.contains("No space left"), "{reason}");
-        assert!(matches!(log.append(record(1)).await, Err(AppendError::Unavailable(_))));
-        assert_stored(&log, &acknowledged).await;
-        let consumed = log.consumer("readers").unwrap();
-        drop(consumed);
+    let Some(mount) = Mount::new("tmpfs", "size=4m") else {
+        return;
+    };
+    let dir = mount.path().join("log");
+    let filler = mount.path().join("filler");
+    let log = EmbeddedLog::open(&dir, small()).unwrap();
+    fs::write(&filler, vec![1; 2 << 20]).unwrap();
+    let mut acknowledged = fill(&log, 0).await;
+    assert!(acknowledged.len() > 100);
+    let reason = log.writable().unwrap_err();
+    assert!(reason.contains("No space left"), "{reason}");
+    assert!(matches!(log.append(record(1)).await, Err(AppendError::Unavailable(_))));
+    assert_stored(&log, &acknowledged).await;
+    let consumed = log.consumer("readers").unwrap();
+    drop(consumed);
 
-        // Opening with a full disk works: what is there can be consumed.
-        log.close();
-        let log = EmbeddedLog::open(&dir, small(mode)).unwrap();
-        assert_stored(&log, &acknowledged).await;
-        acknowledged.extend(fill(&log, 10_000).await);
-        assert_stored(&log, &acknowledged).await;
+    // Opening with a full disk works: what is there can be consumed.
+    log.close();
+    let log = EmbeddedLog::open(&dir, small()).unwrap();
+    assert_stored(&log, &acknowledged).await;
+    acknowledged.extend(fill(&log, 10_000).await);
+    assert_stored(&log, &acknowledged).await;
 
-        fs::remove_file(&filler).unwrap();
-        until_writable(&log).await;
-        let again = append_all(&log, 20_000..20_100).await;
-        acknowledged.extend(again.into_iter().map(|(position, number)| (position.offset, number)));
-        assert_stored(&log, &acknowledged).await;
-        drop(log);
-        let log = EmbeddedLog::open(&dir, small(mode)).unwrap();
-        assert_stored(&log, &acknowledged).await;
-        assert_eq!(log.partitions("readers").await.unwrap()[0].end_offset, {
-            let (last, _) = acknowledged.iter().max().unwrap();
-            last + 1
-        });
-    }
+    fs::remove_file(&filler).unwrap();
+    until_writable(&log).await;
+    let again = append_all(&log, 20_000..20_100).await;
+    acknowledged.extend(again.into_iter().map(|(position, number)| (position.offset, number)));
+    assert_stored(&log, &acknowledged).await;
+    drop(log);
+    let log = EmbeddedLog::open(&dir, small()).unwrap();
+    assert_stored(&log, &acknowledged).await;
+    assert_eq!(log.partitions("readers").await.unwrap()[0].end_offset, {
+        let (last, _) = acknowledged.iter().max().unwrap();
+        last + 1
+    });
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -148,7 +146,7 @@ async fn committing_and_retention_free_a_full_disk() {
     let dir = mount.path().join("log");
     let config = EmbeddedConfig {
         retention_bytes_max: 256 << 10,
-        ..small(DirectIo::Auto)
+        ..small()
     };
     let log = EmbeddedLog::open(&dir, config).unwrap();
     let mut consumer = log.consumer("readers").unwrap();
@@ -181,7 +179,7 @@ async fn too_little_free_space_refuses_before_the_disk_is_full() {
     let dir = tempfile::tempdir().unwrap();
     let config = EmbeddedConfig {
         min_free_bytes: u64::MAX,
-        ..small(DirectIo::Auto)
+        ..small()
     };
     let log = EmbeddedLog::open(dir.path(), config).unwrap();
     assert!(log.writable().unwrap_err().contains("are free"));
@@ -195,7 +193,7 @@ async fn new_segments_leave_the_wanted_space_free() {
     };
     let config = EmbeddedConfig {
         min_free_bytes: 2 << 20,
-        ..small(DirectIo::Auto)
+        ..small()
     };
     let log = EmbeddedLog::open(&mount.path().join("log"), config).unwrap();
     let acknowledged = fill(&log, 0).await;
@@ -210,13 +208,12 @@ async fn new_segments_leave_the_wanted_space_free() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_system_without_direct_io_is_written_through_the_page_cache() {
-    // ramfs knows no O_DIRECT, on no kernel.
+async fn a_file_system_that_reserves_no_space_is_written() {
+    // ramfs knows no fallocate, on no kernel.
     let Some(mount) = Mount::new("ramfs", "mode=700") else {
         return;
     };
-    let log = EmbeddedLog::open(mount.path(), small(DirectIo::Auto)).unwrap();
-    assert!(!log.writes_direct());
+    let log = EmbeddedLog::open(mount.path(), small()).unwrap();
     let acknowledged: Vec<_> = append_all(&log, 0..700)
         .await
         .into_iter()
@@ -224,7 +221,7 @@ async fn a_file_system_without_direct_io_is_written_through_the_page_cache() {
         .collect();
     assert_stored(&log, &acknowledged).await;
     drop(log);
-    let log = EmbeddedLog::open(mount.path(), small(DirectIo::Auto)).unwrap();
+    let log = EmbeddedLog::open(mount.path(), small()).unwrap();
     assert_stored(&log, &acknowledged).await;
     assert_eq!(
         EmbeddedLog::open_read_only(mount.path())

@@ -9,23 +9,13 @@ use std::{
 };
 
 use rand::RngExt;
-use receipt_log::{
-    Commit, DirectIo, EmbeddedConfig, EmbeddedLog, LogConsumer, LogInspector, LogWriter, Record, RecordKind,
-};
+use receipt_log::{Commit, EmbeddedLog, LogConsumer, LogInspector, LogWriter, Record, RecordKind};
 
 use crate::{contract::ALL, small};
 
 /// Set for the process that is killed: the log's directory.
 const CHILD: &str = "RECEIPT_LOG_KILLED_CHILD";
 const ROUNDS: usize = 10;
-
-fn config(mode: &str) -> EmbeddedConfig {
-    small(if mode == "direct" {
-        DirectIo::Auto
-    } else {
-        DirectIo::Off
-    })
-}
 
 fn random_record() -> Record {
     let mut random = rand::rng();
@@ -49,9 +39,8 @@ fn hash(record: &Record) -> u32 {
 /// Not a test of its own: the process that [`survives_being_killed`] starts and kills.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn child() {
-    let Ok(place) = std::env::var(CHILD) else { return };
-    let (mode, dir) = place.split_once(':').unwrap();
-    let log = EmbeddedLog::open(Path::new(dir), config(mode)).unwrap();
+    let Ok(dir) = std::env::var(CHILD) else { return };
+    let log = EmbeddedLog::open(Path::new(&dir), small()).unwrap();
     for _ in 0..8 {
         let log = log.clone();
         tokio::spawn(async move {
@@ -79,10 +68,10 @@ async fn child() {
     }
 }
 
-fn start(mode: &str, dir: &Path) -> Child {
+fn start(dir: &Path) -> Child {
     Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "kill::child", "--nocapture"])
-        .env(CHILD, format!("{mode}:{}", dir.display()))
+        .env(CHILD, dir)
         .stdout(Stdio::piped())
         .spawn()
         .unwrap()
@@ -90,8 +79,8 @@ fn start(mode: &str, dir: &Path) -> Child {
 
 /// Runs a child for a random while after its first acknowledgement; answers what it acknowledged
 /// and committed.
-fn run_and_kill(mode: &str, dir: &Path) -> (BTreeMap<u64, u32>, u64) {
-    let mut child = start(mode, dir);
+fn run_and_kill(dir: &Path) -> (BTreeMap<u64, u32>, u64) {
+    let mut child = start(dir);
     let mut output = BufReader::new(child.stdout.take().unwrap());
     let (mut acknowledged, mut committed) = (BTreeMap::new(), 0);
     let mut killer = None;
@@ -124,15 +113,16 @@ fn run_and_kill(mode: &str, dir: &Path) -> (BTreeMap<u64, u32>, u64) {
     (acknowledged, committed)
 }
 
-async fn survives_being_killed(mode: &str) {
+#[tokio::test(flavor = "multi_thread")]
+async fn survives_being_killed() {
     let dir = tempfile::tempdir().unwrap();
     let mut acknowledged = BTreeMap::new();
     for round in 0..ROUNDS {
-        let (mut of_round, committed) = run_and_kill(mode, dir.path());
+        let (mut of_round, committed) = run_and_kill(dir.path());
         let count = of_round.len();
         acknowledged.append(&mut of_round);
 
-        let log = EmbeddedLog::open(dir.path(), config(mode)).unwrap();
+        let log = EmbeddedLog::open(dir.path(), small()).unwrap();
         let state = log.partitions("readers").await.unwrap().remove(0);
         if let Some(made) = &state.committed {
             assert!(made.next_offset >= committed && made.next_offset <= state.end_offset);
@@ -151,19 +141,6 @@ async fn survives_being_killed(mode: &str) {
             .filter(|&(offset, hash)| found.get(offset) != Some(hash))
             .collect();
         assert!(lost.is_empty(), "round {round}: {lost:?}");
-        eprintln!(
-            "{mode}, round {round}: {count} acknowledged, {} stored in all",
-            found.len()
-        );
+        eprintln!("round {round}: {count} acknowledged, {} stored in all", found.len());
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn survives_being_killed_with_direct_io() {
-    survives_being_killed("direct").await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn survives_being_killed_with_the_page_cache() {
-    survives_being_killed("buffered").await;
 }

@@ -3,8 +3,8 @@
 use std::{fs, path::Path, time::Duration};
 
 use receipt_log::{
-    AppendError, Commit, CommitError, ConsumeError, DirectIo, EmbeddedConfig, EmbeddedLog, GroupError, InspectError,
-    LogConsumer, LogInspector, LogWriter, OpenError,
+    AppendError, Commit, CommitError, ConsumeError, EmbeddedConfig, EmbeddedLog, GroupError, InspectError, LogConsumer,
+    LogInspector, LogWriter, OpenError,
 };
 
 use crate::{
@@ -32,14 +32,14 @@ fn segment_count(dir: &Path) -> usize {
 #[tokio::test]
 async fn is_open_once_at_a_time() {
     let dir = tempfile::tempdir().unwrap();
-    let log = EmbeddedLog::open(dir.path(), small(DirectIo::Auto)).unwrap();
+    let log = EmbeddedLog::open(dir.path(), small()).unwrap();
     assert!(matches!(
-        EmbeddedLog::open(dir.path(), small(DirectIo::Auto)),
+        EmbeddedLog::open(dir.path(), small()),
         Err(OpenError::InUse(_))
     ));
     let (clone, mut consumer) = (log.clone(), log.consumer("readers").unwrap());
     log.close();
-    let again = EmbeddedLog::open(dir.path(), small(DirectIo::Auto)).unwrap();
+    let again = EmbeddedLog::open(dir.path(), small()).unwrap();
     assert_eq!(again.epoch(), clone.epoch());
     assert!(matches!(clone.append(record(1)).await, Err(AppendError::Closed)));
     assert!(clone.writable().is_err());
@@ -50,19 +50,19 @@ async fn is_open_once_at_a_time() {
     ));
     assert!(matches!(clone.consumer("readers"), Err(GroupError::Unavailable(_))));
     drop(again);
-    EmbeddedLog::open(dir.path(), small(DirectIo::Auto)).unwrap();
+    EmbeddedLog::open(dir.path(), small()).unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn closing_answers_what_was_handed_over() {
     let dir = tempfile::tempdir().unwrap();
-    let log = EmbeddedLog::open(dir.path(), small(DirectIo::Auto)).unwrap();
+    let log = EmbeddedLog::open(dir.path(), small()).unwrap();
     let waiting: Vec<_> = (0..500).map(|number| log.append(record(number))).collect();
     log.close();
     for (offset, answer) in futures_util::future::join_all(waiting).await.into_iter().enumerate() {
         assert_eq!(answer.unwrap().position.offset, offset as u64);
     }
-    let log = EmbeddedLog::open(dir.path(), small(DirectIo::Auto)).unwrap();
+    let log = EmbeddedLog::open(dir.path(), small()).unwrap();
     assert_eq!(log.partitions("readers").await.unwrap()[0].end_offset, 500);
 }
 
@@ -80,21 +80,21 @@ fn refuses_settings_that_contradict_each_other() {
     };
     assert_eq!(faults.len(), 2, "{faults:?}");
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
-    assert!(serde_json::from_str::<EmbeddedConfig>("{\"direct_io\":\"off\",\"segment_bytes\":5}").is_ok());
+    assert!(serde_json::from_str::<EmbeddedConfig>("{\"segment_bytes\":5}").is_ok());
     assert!(serde_json::from_str::<EmbeddedConfig>("{\"segment_byte\":5}").is_err());
 }
 
 #[tokio::test]
 async fn group_names_are_checked() {
     let dir = tempfile::tempdir().unwrap();
-    let log = EmbeddedLog::open(dir.path(), small(DirectIo::Auto)).unwrap();
+    let log = EmbeddedLog::open(dir.path(), small()).unwrap();
     assert!(matches!(log.consumer("../x"), Err(GroupError::Name(_))));
 }
 
 #[tokio::test]
 async fn commits_are_bounded_in_metadata_and_by_the_end() {
     let dir = tempfile::tempdir().unwrap();
-    let log = EmbeddedLog::open(dir.path(), small(DirectIo::Auto)).unwrap();
+    let log = EmbeddedLog::open(dir.path(), small()).unwrap();
     append_all(&log, 0..3).await;
     let mut consumer = log.consumer("readers").unwrap();
     assert!(matches!(
@@ -115,13 +115,12 @@ async fn commits_are_bounded_in_metadata_and_by_the_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn goes_on_after_reopening_with_and_without_the_page_cache() {
+async fn goes_on_after_reopening() {
     let dir = tempfile::tempdir().unwrap();
     let mut count = 0;
     let mut epoch = None;
     for round in 0..6 {
-        let mode = if round % 2 == 0 { DirectIo::Auto } else { DirectIo::Off };
-        let log = EmbeddedLog::open(dir.path(), small(mode)).unwrap();
+        let log = EmbeddedLog::open(dir.path(), small()).unwrap();
         assert_eq!(*epoch.get_or_insert(log.epoch()), log.epoch());
         let mut consumer = log.consumer("readers").unwrap();
         append_all(&log, count..count + 150).await;
@@ -134,7 +133,7 @@ async fn goes_on_after_reopening_with_and_without_the_page_cache() {
             assert_eq!(logged.record, record(number));
         }
     }
-    let state = EmbeddedLog::open(dir.path(), small(DirectIo::Auto))
+    let state = EmbeddedLog::open(dir.path(), small())
         .unwrap()
         .partitions("readers")
         .await
@@ -146,7 +145,7 @@ async fn goes_on_after_reopening_with_and_without_the_page_cache() {
 fn of_300_kib() -> EmbeddedConfig {
     EmbeddedConfig {
         retention_bytes_max: 300 << 10,
-        ..small(DirectIo::Auto)
+        ..small()
     }
 }
 
@@ -225,7 +224,7 @@ async fn retention_does_not_wait_for_a_forgotten_group() {
 #[tokio::test]
 async fn a_damaged_position_says_what_to_do() {
     let dir = tempfile::tempdir().unwrap();
-    let log = EmbeddedLog::open(dir.path(), small(DirectIo::Auto)).unwrap();
+    let log = EmbeddedLog::open(dir.path(), small()).unwrap();
     append_all(&log, 0..3).await;
     log.consumer("readers").unwrap().commit(commit(&log, 2)).await.unwrap();
     drop(log);
@@ -233,7 +232,7 @@ async fn a_damaged_position_says_what_to_do() {
     let mut bytes = fs::read(&file).unwrap();
     bytes[17] ^= 1;
     fs::write(&file, bytes).unwrap();
-    let Err(refused) = EmbeddedLog::open(dir.path(), small(DirectIo::Auto)) else {
+    let Err(refused) = EmbeddedLog::open(dir.path(), small()) else {
         panic!("a damaged position was taken");
     };
     assert!(
@@ -241,19 +240,16 @@ async fn a_damaged_position_says_what_to_do() {
         "{refused}"
     );
     fs::remove_file(&file).unwrap();
-    let log = EmbeddedLog::open(dir.path(), small(DirectIo::Auto)).unwrap();
+    let log = EmbeddedLog::open(dir.path(), small()).unwrap();
     assert_eq!(log.append(record(1)).await.unwrap().position.offset, 3);
 }
 
 #[tokio::test]
 async fn another_directory_is_another_epoch_and_positions_without_segments_are_damage() {
     let dir = tempfile::tempdir().unwrap();
-    let log = EmbeddedLog::open(dir.path(), small(DirectIo::Auto)).unwrap();
+    let log = EmbeddedLog::open(dir.path(), small()).unwrap();
     let other = tempfile::tempdir().unwrap();
-    assert_ne!(
-        log.epoch(),
-        EmbeddedLog::open(other.path(), small(DirectIo::Auto)).unwrap().epoch()
-    );
+    assert_ne!(log.epoch(), EmbeddedLog::open(other.path(), small()).unwrap().epoch());
     append_all(&log, 0..3).await;
     log.consumer("readers").unwrap().commit(commit(&log, 2)).await.unwrap();
     drop(log);
@@ -264,10 +260,10 @@ async fn another_directory_is_another_epoch_and_positions_without_segments_are_d
         }
     }
     assert!(matches!(
-        EmbeddedLog::open(dir.path(), small(DirectIo::Auto)),
+        EmbeddedLog::open(dir.path(), small()),
         Err(OpenError::Damaged { .. })
     ));
     fs::remove_dir_all(dir.path().join("positions")).unwrap();
-    let log = EmbeddedLog::open(dir.path(), small(DirectIo::Auto)).unwrap();
+    let log = EmbeddedLog::open(dir.path(), small()).unwrap();
     assert_eq!(log.append(record(1)).await.unwrap().position.offset, 0);
 }

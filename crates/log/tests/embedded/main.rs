@@ -18,27 +18,26 @@ mod read_only;
 mod torn_tail;
 
 use contract::{Engine, Settings, pipeline::Pipeline};
-use receipt_log::{DirectIo, EmbeddedConfig, EmbeddedConsumer, EmbeddedLog, EmbeddedProcessor, Topic};
+use receipt_log::{EmbeddedConfig, EmbeddedConsumer, EmbeddedLog, EmbeddedProcessor, Topic};
 
 /// Small segments, so that every test rolls.
-fn small(direct_io: DirectIo) -> EmbeddedConfig {
+fn small() -> EmbeddedConfig {
     EmbeddedConfig {
         segment_bytes: 256 << 10,
         record_bytes_max: 128 << 10,
         min_free_bytes: 0,
-        direct_io,
         ..EmbeddedConfig::default()
     }
 }
 
-/// The log under the contract, with or without the page cache.
-struct Embedded<const DIRECT: bool> {
+/// The log under the contract.
+struct Embedded {
     log: EmbeddedLog,
     verdicts: EmbeddedLog,
     _dirs: [tempfile::TempDir; 2],
 }
 
-impl<const DIRECT: bool> Engine for Embedded<DIRECT> {
+impl Engine for Embedded {
     type Log = EmbeddedLog;
     type Consumer = EmbeddedConsumer;
 
@@ -49,13 +48,10 @@ impl<const DIRECT: bool> Engine for Embedded<DIRECT> {
             record_bytes_max: settings.record_bytes_max,
             segment_bytes: (settings.record_bytes_max as u64 + 8192).next_multiple_of(4096),
             tail_cache_bytes_max: 200_000,
-            ..small(if DIRECT { DirectIo::Auto } else { DirectIo::Off })
+            ..small()
         };
         let log = EmbeddedLog::open(dirs[0].path(), config.clone()).unwrap();
         let verdicts = EmbeddedLog::open_topic(Topic::Verdicts, dirs[1].path(), config).unwrap();
-        if DIRECT && !log.writes_direct() {
-            eprintln!("this file system takes no O_DIRECT: tested through the page cache only");
-        }
         Self {
             log,
             verdicts,
@@ -72,7 +68,7 @@ impl<const DIRECT: bool> Engine for Embedded<DIRECT> {
     }
 }
 
-impl<const DIRECT: bool> Pipeline for Embedded<DIRECT> {
+impl Pipeline for Embedded {
     const SHARDS: u32 = 1;
     type Processor = EmbeddedProcessor;
     type Verdicts = EmbeddedLog;
@@ -91,12 +87,7 @@ impl<const DIRECT: bool> Pipeline for Embedded<DIRECT> {
     }
 }
 
-mod direct {
-    crate::run_contract!(crate::Embedded<true>);
-    crate::run_pipeline_contract!(crate::Embedded<true>);
-}
-
-mod buffered {
-    crate::run_contract!(crate::Embedded<false>);
-    crate::run_pipeline_contract!(crate::Embedded<false>);
+mod contracts {
+    crate::run_contract!(crate::Embedded);
+    crate::run_pipeline_contract!(crate::Embedded);
 }

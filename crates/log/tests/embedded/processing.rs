@@ -10,8 +10,8 @@ use std::{
 
 use rand::RngExt;
 use receipt_log::{
-    DirectIo, EmbeddedConfig, EmbeddedLog, EmbeddedProcessor, LogConsumer, LogInspector, LogProcessor, LogWriter,
-    OpenError, PollLimits, Topic,
+    EmbeddedConfig, EmbeddedLog, EmbeddedProcessor, LogConsumer, LogInspector, LogProcessor, LogWriter, OpenError,
+    PollLimits, Topic,
 };
 
 use crate::{
@@ -32,7 +32,7 @@ const PARTS: usize = 3;
 fn open(dir: &Path) -> (EmbeddedLog, EmbeddedLog) {
     let config = || EmbeddedConfig {
         segment_bytes: 1 << 20,
-        ..small(DirectIo::Auto)
+        ..small()
     };
     let open = |topic, name| loop {
         match EmbeddedLog::open_topic(topic, &dir.join(name), config()) {
@@ -248,7 +248,7 @@ async fn the_newest_record_outlives_retention() {
     let dir = tempfile::tempdir().unwrap();
     let config = EmbeddedConfig {
         retention_bytes_max: 0,
-        ..small(DirectIo::Auto)
+        ..small()
     };
     let log = EmbeddedLog::open_topic(Topic::Verdicts, dir.path(), config.clone()).unwrap();
     append_all(&log, 0..1000).await;

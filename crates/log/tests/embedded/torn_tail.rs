@@ -8,7 +8,7 @@ use std::{
 };
 
 use proptest::{prelude::*, sample::Index};
-use receipt_log::{Commit, DirectIo, EmbeddedLog, LogConsumer, LogInspector, LogWriter, LoggedRecord, OpenError};
+use receipt_log::{Commit, EmbeddedLog, LogConsumer, LogInspector, LogWriter, LoggedRecord, OpenError};
 
 use crate::{
     contract::{ALL, append_all, record},
@@ -70,10 +70,10 @@ async fn read_all(log: &impl LogInspector) -> Vec<LoggedRecord> {
 }
 
 /// A closed log of 24 records: eight groups of one, then groups of several.
-fn written(direct_io: DirectIo) -> (tempfile::TempDir, Vec<LoggedRecord>) {
+fn written() -> (tempfile::TempDir, Vec<LoggedRecord>) {
     let dir = tempfile::tempdir().unwrap();
     let records = block_on(async {
-        let log = EmbeddedLog::open(dir.path(), small(direct_io)).unwrap();
+        let log = EmbeddedLog::open(dir.path(), small()).unwrap();
         for number in 0..8 {
             log.append(record(number)).await.unwrap();
         }
@@ -87,10 +87,10 @@ fn written(direct_io: DirectIo) -> (tempfile::TempDir, Vec<LoggedRecord>) {
 }
 
 /// Opens a log. A process that another test is starting may still have the lock of a closed one.
-async fn opened(dir: &Path, direct_io: DirectIo) -> EmbeddedLog {
+async fn opened(dir: &Path) -> EmbeddedLog {
     let deadline = Instant::now() + Duration::from_secs(10);
     loop {
-        match EmbeddedLog::open(dir, small(direct_io)) {
+        match EmbeddedLog::open(dir, small()) {
             Err(OpenError::InUse(_)) if Instant::now() < deadline => tokio::time::sleep(Duration::from_millis(5)).await,
             opened => return opened.unwrap(),
         }
@@ -99,10 +99,10 @@ async fn opened(dir: &Path, direct_io: DirectIo) -> EmbeddedLog {
 
 /// Opens the changed log and checks that exactly the first `survivors` are there, and that it works
 /// on.
-fn assert_survivors(dir: &Path, records: &[LoggedRecord], survivors: usize, direct_io: DirectIo) {
+fn assert_survivors(dir: &Path, records: &[LoggedRecord], survivors: usize) {
     block_on(async {
         for round in 0..2 {
-            let log = opened(dir, direct_io).await;
+            let log = opened(dir).await;
             let found = read_all(&log).await;
             assert_eq!(found.len(), survivors + round);
             assert!(found[..survivors] == records[..survivors]);
@@ -114,7 +114,7 @@ fn assert_survivors(dir: &Path, records: &[LoggedRecord], survivors: usize, dire
 }
 
 fn assert_damaged(dir: &Path, at: usize) {
-    match EmbeddedLog::open(dir, small(DirectIo::Auto)) {
+    match EmbeddedLog::open(dir, small()) {
         Err(OpenError::Damaged { file, at: found, .. }) => {
             assert_eq!(&file, segments(dir).first().unwrap());
             assert_eq!(found, at as u64);
@@ -123,16 +123,12 @@ fn assert_damaged(dir: &Path, at: usize) {
     }
 }
 
-fn modes() -> impl Strategy<Value = DirectIo> {
-    prop_oneof![Just(DirectIo::Auto), Just(DirectIo::Off)]
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_cut_file_keeps_every_whole_record(cut in any::<Index>(), mode in modes()) {
-        let (dir, records) = written(mode);
+    fn a_cut_file_keeps_every_whole_record(cut in any::<Index>()) {
+        let (dir, records) = written();
         let path = &segments(dir.path())[0];
         let bytes = fs::read(path).unwrap();
         let frames = frames(&bytes);
@@ -140,14 +136,14 @@ proptest! {
         let length = HEADER + cut.index(frames[23].end - HEADER + 1);
         fs::OpenOptions::new().write(true).open(path).unwrap().set_len(length as u64).unwrap();
         let survivors = frames.iter().filter(|frame| frame.end <= length).count();
-        assert_survivors(dir.path(), &records, survivors, mode);
+        assert_survivors(dir.path(), &records, survivors);
     }
 
     #[test]
     fn a_changed_byte_is_a_torn_tail_in_the_last_group_and_damage_before(
-        place in any::<Index>(), bits in 1..=255_u8, mode in modes(),
+        place in any::<Index>(), bits in 1..=255_u8,
     ) {
-        let (dir, records) = written(mode);
+        let (dir, records) = written();
         let path = &segments(dir.path())[0];
         let mut bytes = fs::read(path).unwrap();
         let frames = frames(&bytes);
@@ -155,23 +151,23 @@ proptest! {
         bytes[at] ^= bits;
         fs::write(path, &bytes).unwrap();
         match frames.iter().position(|frame| (frame.start..frame.end).contains(&at)) {
-            None => assert_survivors(dir.path(), &records, 24, mode), // padding between frames
+            None => assert_survivors(dir.path(), &records, 24), // padding between frames
             Some(hit) if frames.iter().any(|frame| frame.group_base > hit) => {
                 assert_damaged(dir.path(), frames[hit].start);
                 prop_assert_eq!(fs::read(path).unwrap(), bytes, "a refused log is left as it was");
             }
-            Some(hit) => assert_survivors(dir.path(), &records, hit, mode),
+            Some(hit) => assert_survivors(dir.path(), &records, hit),
         }
     }
 
     #[test]
     fn lost_sectors_of_an_unfinished_write_are_a_torn_tail(
-        lost in prop::collection::vec(any::<bool>(), 64), garbage: bool, mode in modes(),
+        lost in prop::collection::vec(any::<bool>(), 64), garbage: bool,
     ) {
         // As after a power loss in the middle of the last group's write: any of its sectors are
         // there, any are not.
         const SECTOR: usize = 512;
-        let (dir, records) = written(mode);
+        let (dir, records) = written();
         let path = &segments(dir.path())[0];
         let mut bytes = fs::read(path).unwrap();
         let whole = bytes.clone();
@@ -184,14 +180,14 @@ proptest! {
         }
         fs::write(path, &bytes).unwrap();
         let torn = frames.iter().position(|frame| bytes[frame.start..frame.end] != whole[frame.start..frame.end]);
-        assert_survivors(dir.path(), &records, torn.unwrap_or(24), mode);
+        assert_survivors(dir.path(), &records, torn.unwrap_or(24));
     }
 
     #[test]
     fn garbage_behind_the_tail_is_no_record(
-        garbage in prop::collection::vec(any::<u8>(), 1..9000), aligned: bool, copied: bool, mode in modes(),
+        garbage in prop::collection::vec(any::<u8>(), 1..9000), aligned: bool, copied: bool,
     ) {
-        let (dir, records) = written(mode);
+        let (dir, records) = written();
         let path = &segments(dir.path())[0];
         let mut bytes = fs::read(path).unwrap();
         let frames = frames(&bytes);
@@ -206,7 +202,7 @@ proptest! {
         }
         bytes.extend(garbage);
         fs::write(path, &bytes).unwrap();
-        assert_survivors(dir.path(), &records, 24, mode);
+        assert_survivors(dir.path(), &records, 24);
     }
 }
 
@@ -214,7 +210,7 @@ proptest! {
 fn a_sealed_segment_must_be_whole() {
     let dir = tempfile::tempdir().unwrap();
     block_on(async {
-        let log = EmbeddedLog::open(dir.path(), small(DirectIo::Auto)).unwrap();
+        let log = EmbeddedLog::open(dir.path(), small()).unwrap();
         for start in (0..1000).step_by(100) {
             append_all(&log, start..start + 100).await;
         }
@@ -236,18 +232,18 @@ fn a_sealed_segment_must_be_whole() {
     fs::write(&paths[0], &bytes).unwrap();
     assert_damaged(dir.path(), 0);
     fs::write(&paths[0], &whole).unwrap();
-    let log = EmbeddedLog::open(dir.path(), small(DirectIo::Auto)).unwrap();
+    let log = EmbeddedLog::open(dir.path(), small()).unwrap();
     assert_eq!(block_on(read_all(&log)).len(), 1000);
     log.close();
 
     let held_back = fs::read(&paths[1]).unwrap();
     fs::remove_file(&paths[1]).unwrap();
     assert!(matches!(
-        EmbeddedLog::open(dir.path(), small(DirectIo::Auto)),
+        EmbeddedLog::open(dir.path(), small()),
         Err(OpenError::Damaged { .. })
     ));
     fs::write(&paths[1], held_back).unwrap();
-    EmbeddedLog::open(dir.path(), small(DirectIo::Auto)).unwrap();
+    EmbeddedLog::open(dir.path(), small()).unwrap();
 }
 
 #[test]
@@ -255,7 +251,7 @@ fn damage_in_an_old_segment_that_opening_does_not_check_shows_when_it_is_read() 
     let dir = tempfile::tempdir().unwrap();
     let config = receipt_log::EmbeddedConfig {
         open_check_bytes_max: 0,
-        ..small(DirectIo::Auto)
+        ..small()
     };
     block_on(async {
         let log = EmbeddedLog::open(dir.path(), config.clone()).unwrap();
@@ -290,9 +286,9 @@ fn damage_in_an_old_segment_that_opening_does_not_check_shows_when_it_is_read() 
 
 #[test]
 fn a_tail_shorter_than_a_commit_is_damage() {
-    let (dir, _) = written(DirectIo::Auto);
+    let (dir, _) = written();
     block_on(async {
-        let log = EmbeddedLog::open(dir.path(), small(DirectIo::Auto)).unwrap();
+        let log = EmbeddedLog::open(dir.path(), small()).unwrap();
         let mut consumer = log.consumer("readers").unwrap();
         let commit = Commit {
             partition: 0,
@@ -307,17 +303,17 @@ fn a_tail_shorter_than_a_commit_is_damage() {
     let frames = frames(&fs::read(path).unwrap());
     let file = fs::OpenOptions::new().write(true).open(path).unwrap();
     file.set_len(frames[20].start as u64).unwrap();
-    EmbeddedLog::open(dir.path(), small(DirectIo::Auto)).unwrap().close();
+    EmbeddedLog::open(dir.path(), small()).unwrap().close();
     file.set_len(frames[19].end as u64 - 1).unwrap();
     assert_damaged(dir.path(), frames[19].start);
 }
 
 #[test]
 fn a_byte_that_changes_under_an_open_log_is_never_handed_out() {
-    let (dir, records) = written(DirectIo::Auto);
+    let (dir, records) = written();
     let path = &segments(dir.path())[0];
     block_on(async {
-        let log = EmbeddedLog::open(dir.path(), small(DirectIo::Auto)).unwrap();
+        let log = EmbeddedLog::open(dir.path(), small()).unwrap();
         let reader = EmbeddedLog::open_read_only(dir.path()).unwrap();
         let mut bytes = fs::read(path).unwrap();
         let hit = frames(&bytes)[9];

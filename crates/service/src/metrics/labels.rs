@@ -26,15 +26,7 @@ pub const LABELS: &[(&str, &str, Values)] = &[
     (
         "",
         "pool",
-        OneOf(&[
-            "gateway",
-            "verifier",
-            "writer",
-            "publisher",
-            "pages",
-            "replay",
-            "repair",
-        ]),
+        OneOf(&["gateway", "verifier", "writer", "publisher", "pages", "repair"]),
     ),
     (
         "receipts_live_refused_total",

@@ -40,9 +40,7 @@ pub use reattribution::{ReattributedPublisher, Reattribution};
 pub use receipt::{PayloadCursor, PayloadTotals, ReceiptFacts, ReceiptRejection, ReceiptsOf, StoredReceipt};
 pub use refusals::{Refusal, RefusalCursor, RefusalFilter, RefusalStats};
 pub use refused::{REFUSED_BY_POLICY, REFUSED_BY_WAREHOUSE};
-pub use rejected::{
-    Rejected, RejectedCursor, RejectedFilter, RejectedOrder, Replay, StandingPayload, StandingRejection,
-};
+pub use rejected::{Rejected, RejectedCursor, RejectedFilter, RejectedOrder, StandingRejection};
 pub use scope::{Below, QueryScope};
 pub use sender::{LogRanges, ReasonSummary, SenderOccurrence, SenderOutcome, SenderPage};
 pub use totals::Totals;

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use uuid::Uuid;
 
 use super::sender::{OF_KEY, SIGNED_POSITIONS, bind_key};
-use super::{FINAL_SETTINGS, OPERATOR, QueryScope, REJECTED_SETTINGS, Replay, VERIFIED};
+use super::{FINAL_SETTINGS, OPERATOR, QueryScope, REJECTED_SETTINGS, VERIFIED};
 use crate::{SqlStatement, Warehouse, WarehouseError};
 
 /// Payloads of an ID that one query returns.
@@ -107,8 +107,6 @@ pub struct ReceiptRejection {
     pub position: u128,
     /// The publisher it names.
     pub publisher: String,
-    /// When a replay made it count, milliseconds since the Unix epoch.
-    pub replayed_at_ms: Option<i64>,
 }
 
 /// All that is known of a receipt's id.
@@ -213,19 +211,11 @@ impl Warehouse {
              ORDER BY position LIMIT 100 {REJECTED_SETTINGS}"
         );
         let rejected: Vec<ReceiptRejectionRow> = self.rows("receipt_rejected", call(sql)).await?;
-        let replays = self.replays(rejected.iter().map(|row| row.position).collect()).await?;
-        let replayed_at_ms = |position| replays.get(&position).map(|replay: &Replay| replay.replayed_at_ms);
         Ok(ReceiptFacts {
             stored,
             next,
             totals,
-            rejected: rejected
-                .into_iter()
-                .map(|row| ReceiptRejection {
-                    replayed_at_ms: replayed_at_ms(row.position),
-                    ..rejected_receipt(row)
-                })
-                .collect(),
+            rejected: rejected.into_iter().map(rejected_receipt).collect(),
         })
     }
 
@@ -324,6 +314,5 @@ fn rejected_receipt(row: ReceiptRejectionRow) -> ReceiptRejection {
         received_at_ms: row.received_ms,
         position: row.position,
         publisher: row.publisher,
-        replayed_at_ms: None,
     }
 }

@@ -1,4 +1,4 @@
-//! Rejected receipts and their reasons. Receipts that count since a replay aren't among them.
+//! Rejected receipts and their reasons.
 
 use clickhouse::Row;
 use serde::Deserialize;
@@ -89,8 +89,7 @@ struct RefusalRow {
 }
 
 impl Warehouse {
-    /// Refusals received in `[from_ms, to_ms)` that don't count by a replay, and at most
-    /// `newest_max` of them in full.
+    /// Refusals received in `[from_ms, to_ms)`, and at most `newest_max` of them in full.
     ///
     /// # Errors
     /// [`WarehouseError`].
@@ -126,8 +125,7 @@ impl Warehouse {
         let mut condition = format!(
             "{}
             AND received_at >= fromUnixTimestamp64Milli({{from_ms:Int64}}, 'UTC')
-            AND received_at < fromUnixTimestamp64Milli({{to_ms:Int64}}, 'UTC')
-            AND position NOT IN (SELECT position FROM replays)",
+            AND received_at < fromUnixTimestamp64Milli({{to_ms:Int64}}, 'UTC')",
             scope.condition()
         );
         if filter.reason.is_some() {

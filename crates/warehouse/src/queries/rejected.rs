@@ -1,12 +1,11 @@
-//! Rejected receipts with everything that is kept of them, for the operator: of all publishers, and
-//! to be replayed.
+//! Rejected receipts with everything that is stored of them, for the operator: of all publishers,
+//! and to be replayed.
 //!
 //! A page is found by its keys alone, then its rows are fetched by them: the bytes of what isn't
 //! shown are never read.
 
 use std::collections::HashMap;
 use std::fmt;
-use std::ops::RangeInclusive;
 
 use blocks::NOT_KEPT;
 use clickhouse::Row;
@@ -15,10 +14,7 @@ use serde::{Deserialize, Deserializer};
 use uuid::Uuid;
 
 use super::scope::reversed_name;
-use super::{
-    Below, FINAL_SETTINGS, QueryScope, REFUSED_BY_POLICY, REFUSED_BY_WAREHOUSE, REJECTED_SETTINGS, TIME_MS_MAX,
-    TIME_MS_MIN,
-};
+use super::{Below, QueryScope, REFUSED_BY_POLICY, REFUSED_BY_WAREHOUSE, REJECTED_SETTINGS, TIME_MS_MAX, TIME_MS_MIN};
 use crate::{SqlStatement, Warehouse, WarehouseError};
 
 /// Rows that one statement names: its parameters travel in the request's URL, which may have 64
@@ -44,8 +40,6 @@ pub struct RejectedFilter {
     pub from_ms: Option<i64>,
     /// Received before, milliseconds since the Unix epoch.
     pub to_ms: Option<i64>,
-    /// Only those that no replay has appended again, and whose bytes are stored.
-    pub waiting: bool,
 }
 
 /// In which order they are gone through.
@@ -96,10 +90,9 @@ pub struct Rejected {
     pub client_address: String,
     /// Kind of the log record: `receipt` or `batch`.
     pub kind: String,
-    /// `X-Service-Signature` of the request, if it had one; not known where `origin` is empty.
+    /// `X-Service-Signature` of the request, if it had one.
     pub request_signature: Option<String>,
-    /// Part of its record that the bytes are, as `blocks::RejectedRow::origin`; empty for a row of
-    /// an earlier version.
+    /// Part of its record that the bytes are, as `blocks::RejectedRow::origin`.
     pub origin: String,
     /// The size of its bytes.
     pub raw_bytes: u64,
@@ -107,23 +100,14 @@ pub struct Rejected {
     pub key_fingerprint: Option<[u8; 32]>,
     /// Receipts that the row counts; several only where `origin` is `not_kept`.
     pub receipts: u32,
-    /// Replay that made it count, if there was one.
-    pub replay: Option<Replay>,
 }
 
-/// A rejected receipt that counts now.
-#[derive(Debug, Clone, PartialEq, Eq, Row, Deserialize)]
-pub struct Replay {
-    /// The rejected receipt's position.
-    pub position: u128,
-    /// Position of the receipt now.
-    pub replayed_as: u128,
-    /// Whether the replay appended it; otherwise its equal stood there before.
-    pub appended: bool,
-    /// When, milliseconds since the Unix epoch.
-    pub replayed_at_ms: i64,
-    /// By whom.
-    pub by: String,
+impl Rejected {
+    /// Whether its bytes are stored.
+    #[must_use]
+    pub fn has_bytes(&self) -> bool {
+        self.origin != NOT_KEPT
+    }
 }
 
 /// A stored verdict, whatever the present rules say.
@@ -134,23 +118,11 @@ pub struct StandingRejection {
     /// Whether it is a whole batch, in which no receipt could be distinguished: it is one receipt
     /// in the ledger.
     pub whole_batch: bool,
-    /// Whether judging it again is expected to say otherwise: it was replayed, or only the
-    /// warehouse or a policy refused it.
+    /// Whether judging it again is expected to say otherwise: only the warehouse or a policy
+    /// refused it.
     pub passes_now: bool,
     /// Receipts that the row counts, and of which it has the first position.
     pub receipts: u32,
-}
-
-/// A payload, named by what it hashes, and where it counts.
-#[derive(Debug, Clone, PartialEq, Eq, Row, Deserialize)]
-pub struct StandingPayload {
-    /// `receiptId`.
-    #[serde(with = "clickhouse::serde::uuid")]
-    pub id: Uuid,
-    /// SHA-256 of the canonical bytes.
-    pub hash: [u8; 32],
-    /// First position of the payload.
-    pub first_position: u128,
 }
 
 #[derive(Row, Deserialize)]
@@ -218,10 +190,6 @@ impl RejectedFilter {
             (self.client_id.is_some(), " AND client_id = {client_id:UUID}"),
             (self.receipt_id.is_some(), " AND receipt_id = {receipt_id:UUID}"),
             (self.position.is_some(), " AND position = {position:UInt128}"),
-            (
-                self.waiting,
-                &format!(" AND origin != '{NOT_KEPT}' AND position NOT IN (SELECT position FROM replays)"),
-            ),
         ] {
             if wanted {
                 condition.push_str(text);
@@ -338,11 +306,8 @@ impl Warehouse {
         let mut all = Vec::with_capacity(keys.len());
         for keys in keys.chunks(NAMED_MAX) {
             let rows: Vec<RejectedListRow> = self.rows("rejected", at(keys, sql)).await?;
-            let mut replays = self.replays(rows.iter().map(|row| row.position).collect()).await?;
-            let mut found: HashMap<u128, Rejected> = rows
-                .into_iter()
-                .map(|row| (row.position, rejected(row, &mut replays)))
-                .collect();
+            let mut found: HashMap<u128, Rejected> =
+                rows.into_iter().map(|row| (row.position, rejected(row))).collect();
             all.extend(keys.iter().filter_map(|key| found.remove(&key.position)));
         }
         Ok(all)
@@ -361,23 +326,6 @@ impl Warehouse {
         Ok(all)
     }
 
-    /// The replays of these rejected receipts, by position.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
-    pub async fn replays(&self, positions: Vec<u128>) -> Result<HashMap<u128, Replay>, WarehouseError> {
-        let sql = "SELECT position, replayed_as, appended, toUnixTimestamp64Milli(replayed_at) AS replayed_at_ms,
-                toString(replayed_by) AS by
-             FROM replays FINAL WHERE position IN {positions:Array(UInt128)}";
-        let mut all = HashMap::new();
-        for positions in positions.chunks(NAMED_MAX) {
-            let call = SqlStatement::new(sql).with("positions", positions.to_vec());
-            let rows: Vec<Replay> = self.rows("replays", call).await?;
-            all.extend(rows.into_iter().map(|replay| (replay.position, replay)));
-        }
-        Ok(all)
-    }
-
     /// The rejected receipts from `first` to `last`, both inclusive, in log order.
     ///
     /// # Errors
@@ -385,8 +333,7 @@ impl Warehouse {
     pub async fn standing_rejections(&self, first: u128, last: u128) -> Result<Vec<StandingRejection>, WarehouseError> {
         let sql = format!(
             "SELECT position, toBool(origin = 'record' AND kind = 'batch') AS whole_batch,
-                toBool(reason IN ('{REFUSED_BY_WAREHOUSE}', '{}') OR position IN (SELECT position FROM replays)) AS passes_now,
-                receipts
+                toBool(reason IN ('{REFUSED_BY_WAREHOUSE}', '{}')) AS passes_now, receipts
              FROM rejected FINAL WHERE position >= {{first:UInt128}} AND position <= {{last:UInt128}}
              ORDER BY position {REJECTED_SETTINGS}",
             REFUSED_BY_POLICY.join("', '")
@@ -394,71 +341,29 @@ impl Warehouse {
         let call = SqlStatement::new(sql).with("first", first).with("last", last).slow();
         self.rows("standing_rejections", call).await
     }
-
-    /// Returns those payloads with these IDs that count already. The payloads' own members, their
-    /// publishers and a range of `timestamp`s (milliseconds since the Unix epoch, inclusive), keep
-    /// the search to where they would stand.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
-    pub async fn standing(
-        &self,
-        publishers: &[&str],
-        timestamps_ms: RangeInclusive<i64>,
-        receipt_ids: &[Uuid],
-    ) -> Result<Vec<StandingPayload>, WarehouseError> {
-        let sql = format!(
-            "SELECT receipt_id AS id, payload_hash AS hash, arrayMin(positions) AS first_position FROM receipts FINAL
-             WHERE {KEY_RANGE}
-                AND timestamp >= fromUnixTimestamp64Milli({{from_ms:Int64}}, 'UTC')
-                AND timestamp <= fromUnixTimestamp64Milli({{to_ms:Int64}}, 'UTC')
-                AND receipt_id IN {{receipt_ids:Array(UUID)}} {FINAL_SETTINGS}"
-        );
-        let mut all = Vec::new();
-        for receipt_ids in receipt_ids.chunks(NAMED_MAX) {
-            let call = key_range(SqlStatement::new(&*sql), publishers.iter().copied())
-                .with("from_ms", (*timestamps_ms.start()).clamp(TIME_MS_MIN, TIME_MS_MAX))
-                .with("to_ms", (*timestamps_ms.end()).clamp(TIME_MS_MIN, TIME_MS_MAX))
-                .with(
-                    "receipt_ids",
-                    receipt_ids.iter().map(Uuid::to_string).collect::<Vec<_>>(),
-                )
-                .slow();
-            let mut rows: Vec<StandingPayload> = self.rows("standing", call).await?;
-            all.append(&mut rows);
-        }
-        Ok(all)
-    }
 }
 
-/// A call over the rows at `keys`. The range of publishers and times is for the primary key.
+/// A call over the rows at `keys`. The ranges of publishers and times are for the primary key.
 fn at(keys: &[RejectedCursor], select: &str) -> SqlStatement {
     let times = || keys.iter().map(|key| key.received_at_ms);
+    let reversed = || keys.iter().map(|key| reversed_name(&key.publisher));
     let sql = format!(
         "{select} FROM rejected FINAL
-         WHERE {KEY_RANGE}
+         WHERE reverse(publisher) >= {{reversed_min:String}} AND reverse(publisher) <= {{reversed_max:String}}
             AND received_at >= fromUnixTimestamp64Milli({{from_ms:Int64}}, 'UTC')
             AND received_at <= fromUnixTimestamp64Milli({{to_ms:Int64}}, 'UTC')
             AND position IN {{positions:Array(UInt128)}} {REJECTED_SETTINGS}"
     );
-    key_range(SqlStatement::new(sql), keys.iter().map(|key| key.publisher.as_str()))
+    SqlStatement::new(sql)
+        .with("reversed_min", reversed().min().unwrap_or_default())
+        .with("reversed_max", reversed().max().unwrap_or_default())
         .with("from_ms", times().min().unwrap_or_default())
         .with("to_ms", times().max().unwrap_or_default())
         .with("positions", keys.iter().map(|key| key.position).collect::<Vec<_>>())
         .slow()
 }
 
-/// A condition that publishers are in a range of the primary key, which [`key_range`] fills.
-const KEY_RANGE: &str = "reverse(publisher) >= {reversed_min:String} AND reverse(publisher) <= {reversed_max:String}";
-
-/// A call with the smallest range of the primary key that has these publishers.
-fn key_range<'a>(call: SqlStatement, publishers: impl Iterator<Item = &'a str> + Clone) -> SqlStatement {
-    let reversed = publishers.map(reversed_name);
-    call.with("reversed_min", reversed.clone().min().unwrap_or_default())
-        .with("reversed_max", reversed.max().unwrap_or_default())
-}
-
-fn rejected(row: RejectedListRow, replays: &mut HashMap<u128, Replay>) -> Rejected {
+fn rejected(row: RejectedListRow) -> Rejected {
     Rejected {
         position: row.position,
         reason: row.reason_text,
@@ -477,6 +382,5 @@ fn rejected(row: RejectedListRow, replays: &mut HashMap<u128, Replay>) -> Reject
         raw_bytes: row.raw_bytes,
         key_fingerprint: Some(row.fingerprint).filter(|fingerprint| *fingerprint != [0; 32]),
         receipts: row.counted,
-        replay: replays.remove(&row.position),
     }
 }

@@ -53,7 +53,7 @@ impl LogRanges {
 /// The outcome of one occurrence that isn't simply counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SenderOutcome {
-    /// The receipt was rejected, and no replay has accepted it since.
+    /// The receipt was rejected.
     Rejected {
         /// The reason, one of `receipt::RejectReason`.
         reason: String,
@@ -193,7 +193,7 @@ impl Warehouse {
             "SELECT position, toString(reason) AS reason_text, detail, receipt_id,
                 toUnixTimestamp64Milli(received_at) AS received_ms, request_id, receipts
              FROM rejected
-             WHERE {OF_KEY} AND {IN_RANGES} AND position NOT IN (SELECT position FROM replays)
+             WHERE {OF_KEY} AND {IN_RANGES}
              ORDER BY position LIMIT 1 BY position LIMIT {{limit:UInt32}}"
         );
         let call = ranges.bind(of_key(sql, key)).with("limit", limit);
@@ -293,7 +293,6 @@ impl Warehouse {
              FROM (
                 SELECT position, reason, receipt_id, detail, received_at, receipts AS counted FROM rejected
                 WHERE {OF_KEY} AND received_at >= fromUnixTimestamp64Milli({{from_ms:Int64}}, 'UTC')
-                    AND position NOT IN (SELECT position FROM replays)
                 LIMIT 1 BY position)
              GROUP BY reason_text ORDER BY receipts DESC, reason_text"
         );

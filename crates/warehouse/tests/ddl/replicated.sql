@@ -1,4 +1,4 @@
--- schema version 14
+-- schema version 15
 CREATE DATABASE IF NOT EXISTS `receipts_1`;
 
 CREATE TABLE IF NOT EXISTS `receipts_1`.schema_versions
@@ -110,17 +110,6 @@ CREATE TABLE IF NOT EXISTS `receipts_1`.ledger
 )
 ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/receipts_1/ledger', '{replica}')
 ORDER BY (shard, epoch, partition, first_offset);
-
-CREATE TABLE IF NOT EXISTS `receipts_1`.replays
-(
-    position UInt128 CODEC(ZSTD(1)),
-    replayed_as UInt128 CODEC(ZSTD(1)),
-    appended Bool,
-    replayed_at DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)),
-    replayed_by LowCardinality(String)
-)
-ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/receipts_1/replays', '{replica}')
-ORDER BY position;
 
 CREATE TABLE IF NOT EXISTS `receipts_1`.writers
 (

@@ -1,4 +1,4 @@
--- schema version 14
+-- schema version 15
 CREATE DATABASE IF NOT EXISTS `receipts`;
 
 CREATE TABLE IF NOT EXISTS `receipts`.schema_versions
@@ -118,19 +118,6 @@ CREATE TABLE IF NOT EXISTS `receipts`.ledger
 )
 ENGINE = ReplacingMergeTree
 ORDER BY (shard, epoch, partition, first_offset)
-SETTINGS fsync_after_insert = 1, fsync_part_directory = 1,
-    min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1;
-
-CREATE TABLE IF NOT EXISTS `receipts`.replays
-(
-    position UInt128 CODEC(ZSTD(1)),
-    replayed_as UInt128 CODEC(ZSTD(1)),
-    appended Bool,
-    replayed_at DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)),
-    replayed_by LowCardinality(String)
-)
-ENGINE = ReplacingMergeTree
-ORDER BY position
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1,
     min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1;
 

@@ -1,12 +1,10 @@
-//! Rejected receipts: every row in any order of pages, exact bytes, and what a replay changes.
+//! Rejected receipts: every row in any order of pages, and exact bytes.
 
 use blocks::RejectedRow;
 use uuid::Uuid;
-use warehouse::{
-    QueryScope, ReceiptsOf, RejectedCursor, RejectedFilter, RejectedOrder, ReplayRow, StandingPayload, Warehouse,
-};
+use warehouse::{QueryScope, RejectedCursor, RejectedFilter, RejectedOrder, Warehouse};
 
-use crate::harness::{NOON_MS, Receipt, fresh, insert, insert_rejected, position, rejected, run, sql};
+use crate::harness::{NOON_MS, fresh, insert_rejected, position, rejected, run};
 
 /// All positions of a filter, in pages of `rows_max`.
 async fn paged(warehouse: &Warehouse, filter: &RejectedFilter, order: RejectedOrder, rows_max: u64) -> Vec<u128> {
@@ -128,10 +126,9 @@ fn filters_take_what_they_say() {
         let times = RejectedFilter {
             from_ms: Some(NOON_MS + 86_400_000),
             to_ms: Some(NOON_MS + 2 * 86_400_000),
-            ..all.clone()
+            ..all
         };
         assert_eq!(count(times).await, 4);
-        assert_eq!(count(RejectedFilter { waiting: true, ..all }).await, 40);
     });
 }
 
@@ -170,96 +167,8 @@ fn bytes_come_back_as_they_went_in() {
                 row.request_signature
             );
             assert_eq!((head.origin.as_str(), head.kind.as_str()), ("record", "receipt"));
-            assert_eq!((head.detail.as_str(), head.replay.as_ref()), ("detail", None));
+            assert_eq!((head.detail.as_str(), head.has_bytes()), ("detail", true));
         }
-    });
-}
-
-#[test]
-fn what_was_replayed_is_no_refusal_any_more_and_stays_in_the_books() {
-    run(async {
-        let warehouse = fresh().await;
-        let rows: Vec<_> = (0..3)
-            .map(|n| RejectedRow {
-                receipt_id: Uuid::from_u128(7),
-                ..rejected(position(0, n, 0), "bad_signature")
-            })
-            .collect();
-        insert_rejected(&warehouse, &rows).await;
-        let replay = ReplayRow {
-            position: rows[1].position,
-            replayed_as: position(0, 9, 0),
-            appended: true,
-            replayed_at_ms: NOON_MS + 5,
-            replayed_by: "operator".to_owned(),
-        };
-        for _ in 0..2 {
-            warehouse.insert_replays(std::slice::from_ref(&replay)).await.unwrap();
-        }
-        let scope = QueryScope::of(vec!["news.example".to_owned()]);
-        let refusals = warehouse.refusals(&scope, 0, NOON_MS * 2, 10).await.unwrap();
-        assert_eq!(refusals.by_reason, [("bad_signature".to_owned(), 2)]);
-        let newest: Vec<u128> = refusals.newest.iter().map(|refusal| refusal.position).collect();
-        assert_eq!(newest, [rows[2].position, rows[0].position]);
-        let facts = warehouse
-            .receipt(&ReceiptsOf::Publisher(scope.clone(), None), Uuid::from_u128(7), None)
-            .await
-            .unwrap();
-        let replayed: Vec<_> = facts.rejected.iter().map(|one| one.replayed_at_ms).collect();
-        assert_eq!(replayed, [None, Some(NOON_MS + 5), None]);
-
-        let all = RejectedFilter::default();
-        let keys = warehouse
-            .rejected_keys(&all, RejectedOrder::Stored, None, 10)
-            .await
-            .unwrap();
-        let replays: Vec<_> = warehouse
-            .rejected(&keys)
-            .await
-            .unwrap()
-            .into_iter()
-            .map(|one| one.replay)
-            .collect();
-        assert_eq!(replays[0], None);
-        let found = replays[1].as_ref().unwrap();
-        assert_eq!(
-            (found.replayed_as, found.appended, found.replayed_at_ms),
-            (position(0, 9, 0), true, NOON_MS + 5)
-        );
-        assert_eq!(found.by, "operator");
-        let waiting = RejectedFilter { waiting: true, ..all };
-        assert_eq!(warehouse.rejected_count(&waiting).await.unwrap(), 2);
-        assert_eq!(warehouse.totals().await.unwrap().rejected, 3);
-        assert_eq!(
-            sql(warehouse.database(), "SELECT count() FROM replays FINAL").await,
-            "1\n"
-        );
-    });
-}
-
-#[test]
-fn standing_payloads_are_found_by_what_they_hash() {
-    run(async {
-        let warehouse = fresh().await;
-        let (one, two) = (Receipt::new(1), Receipt::new(2));
-        let rows = [
-            (one.clone(), position(0, 5, 0)),
-            (one.clone(), position(0, 3, 0)),
-            (two, position(0, 4, 0)),
-        ];
-        insert(&warehouse, &rows).await;
-        let row = one.row(0);
-        let (publisher, at) = (row.publisher, row.timestamp_ms);
-        let ids: Vec<Uuid> = (10..1_200).map(Uuid::from_u128).chain([row.receipt_id]).collect();
-        let standing = warehouse.standing(&[publisher], at..=at, &ids).await;
-        let expected = StandingPayload {
-            id: row.receipt_id,
-            hash: *row.payload_hash,
-            first_position: position(0, 3, 0),
-        };
-        assert_eq!(standing.unwrap(), [expected]);
-        let elsewhere = warehouse.standing(&[publisher], at + 1..=at + 2, &ids).await;
-        assert_eq!(elsewhere.unwrap(), []);
     });
 }
 
@@ -290,9 +199,8 @@ fn a_row_counts_all_receipts_that_are_not_kept() {
         let rows = warehouse.rejected(&keys).await.unwrap();
         let counted: Vec<_> = rows.iter().map(|row| (row.receipts, row.key_fingerprint)).collect();
         assert_eq!(counted, [(1, None), (40, Some([8; 32]))]);
-        // It has no bytes that a replay could judge.
-        let waiting = RejectedFilter { waiting: true, ..all };
-        assert_eq!(warehouse.rejected_count(&waiting).await.unwrap(), 1);
+        let with_bytes: Vec<_> = rows.iter().map(warehouse::Rejected::has_bytes).collect();
+        assert_eq!(with_bytes, [true, false]);
         let standing = warehouse
             .standing_rejections(position(0, 2, 0), position(0, 2, 9))
             .await
