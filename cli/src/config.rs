@@ -1,5 +1,9 @@
 //! `receipts config`: what the configuration comes to.
 
+use std::io::Read;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
 use service::data::DataConfig;
 
 use crate::failure::{CommandFailure, CommandOutcome};
@@ -11,7 +15,8 @@ const MASK: &str = "***";
 
 const CHECK_HELP: &str = "\
 Reads the file (--config, or RECEIPTS_CONFIG) and the RECEIPTS_<SECTION>_<KEY> variables as `receipts up` would, \
-reports every fault, and starts nothing. receipts.example.toml lists every key with its default.
+opens every file that they name, reports every fault, and starts nothing. receipts.example.toml lists every key with its \
+default.
 
 Examples:
   receipts config check --config receipts.toml
@@ -75,7 +80,12 @@ impl Config {
 impl Check {
     fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let settings = self.settings.load()?;
-        settings.has_shared_keys()?;
+        let mut faults: Vec<String> = named_files(&settings).iter().filter_map(unreadable).collect();
+        faults.extend(shared_ports(&settings));
+        faults.extend(settings.has_shared_keys().err().map(|failure| failure.to_string()));
+        if !faults.is_empty() {
+            return Err(CommandFailure::Input(faults.join("\n")));
+        }
         let mut out = Output::stdout();
         out.line(format_args!("{} the configuration can be used", mark(true)))?;
         for (name, value) in [
@@ -96,6 +106,67 @@ impl Check {
         out.flush()?;
         Ok(CommandOutcome::Good)
     }
+}
+
+/// Files that the configuration names, by key.
+fn named_files(settings: &Settings) -> Vec<(&'static str, PathBuf)> {
+    let text = |path: &String| Some(PathBuf::from(path)).filter(|path| !path.as_os_str().is_empty());
+    let Settings {
+        kafka,
+        warehouse,
+        redis,
+        gateway,
+        auth,
+        ..
+    } = settings;
+    let one = [
+        ("gateway.webhook_entries_file", gateway.webhook_entries_file.clone()),
+        ("auth.jwks_file", text(&auth.jwks_file)),
+        ("kafka.ssl_ca", text(&kafka.ssl_ca)),
+        ("kafka.ssl_certificate", text(&kafka.ssl_certificate)),
+        ("kafka.ssl_key", text(&kafka.ssl_key)),
+        ("warehouse.tls_ca_file", warehouse.tls_ca_file.clone()),
+        ("warehouse.tls_certificate_file", warehouse.tls_certificate_file.clone()),
+        ("warehouse.tls_key_file", warehouse.tls_key_file.clone()),
+        ("redis.tls_ca_file", redis.tls_ca_file.clone()),
+    ];
+    let keys = gateway.acknowledgement_keys.iter().cloned();
+    let keys = keys.map(|path| ("gateway.acknowledgement_keys", path));
+    one.into_iter()
+        .filter_map(|(key, path)| path.map(|path| (key, path)))
+        .chain(keys)
+        .collect()
+}
+
+/// Why a file can't be read.
+fn unreadable((key, path): &(&'static str, PathBuf)) -> Option<String> {
+    let read = std::fs::File::open(path).and_then(|mut file| file.read(&mut [0]));
+    let why = match read {
+        Ok(0) => "it is empty".to_owned(),
+        Ok(_) => return None,
+        Err(error) => error.to_string(),
+    };
+    Some(format!("{key}: {} can't be used: {why}", path.display()))
+}
+
+/// Listening addresses that are the metrics' too: every process listens there as well.
+fn shared_ports(settings: &Settings) -> Vec<String> {
+    let metrics = settings.telemetry.metrics_listen;
+    let overlap = |other: &SocketAddr| {
+        let is_any = metrics.ip().is_unspecified() || other.ip().is_unspecified();
+        metrics.port() != 0 && metrics.port() == other.port() && (is_any || metrics.ip() == other.ip())
+    };
+    let services = [
+        ("gateway", Some(settings.gateway.listen)),
+        ("analytics", settings.analytics.listen),
+        ("publisher", settings.publisher.listen),
+    ];
+    let shared = services
+        .into_iter()
+        .filter(|(_, listen)| listen.as_ref().is_some_and(overlap));
+    shared
+        .map(|(name, _)| format!("{name}.listen is telemetry.metrics_listen, {metrics}, too: give one another port"))
+        .collect()
 }
 
 impl Print {

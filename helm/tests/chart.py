@@ -436,8 +436,9 @@ def accepts(chart, sections, environment=()):
         certificate = pathlib.Path(folder) / "all.pem"
         words = ["openssl", "req", "-x509", "-newkey", "ed25519", "-nodes", "-subj", "/CN=check", "-keyout", "-"]
         certificate.write_bytes(subprocess.run(words, capture_output=True, check=True).stdout)
-        files = {"ssl_ca", "tls_ca_file", "tls_certificate_file", "tls_key_file"}
-        sections = {name: {key: str(certificate) if key in files else value for key, value in keys.items()} for name, keys in sections.items()}
+        files = {"ssl_ca", "ssl_certificate", "ssl_key", "tls_ca_file", "tls_certificate_file", "tls_key_file", "webhook_entries_file", "jwks_file"}
+        there = dict.fromkeys(files, str(certificate)) | {"acknowledgement_keys": [str(certificate)]}
+        sections = {name: {key: there.get(key, value) if value else value for key, value in keys.items()} for name, keys in sections.items()}
         text = toml(sections)
         file = pathlib.Path(folder) / "receipts.toml"
         file.write_text(text)

@@ -782,6 +782,45 @@ fn a_configuration_that_can_not_work_starts_nothing() {
         let is_named = ran.stderr.contains("gateway.acknowledgement_keys") && ran.stderr.contains("receipts keygen");
         assert!(is_named, "{}", ran.stderr);
     }
+    let wrong = "
+[telemetry]
+log_level = \"loud\"
+[kafka]
+brokers = \"kafka-0.kafka, http://kafka-1:9092\"
+";
+    std::fs::write(&file, wrong).unwrap();
+    let ran = on(&data, &["config", "check", "--config", config]).expect(2);
+    for fault in [
+        "`loud` is no level",
+        "`kafka-0.kafka` isn't HOST:PORT",
+        "`http://kafka-1:9092`",
+    ] {
+        assert!(ran.stderr.contains(fault), "{fault}: {}", ran.stderr);
+    }
+    let missing = dir.path().join("missing.pem").display().to_string();
+    let wrong = format!(
+        "
+[telemetry]
+metrics_listen = \"127.0.0.1:9000\"
+[gateway]
+listen = \"0.0.0.0:9000\"
+acknowledgement_keys = [\"{missing}\"]
+[kafka]
+brokers = \"127.0.0.1:9092\"
+security_protocol = \"ssl\"
+ssl_ca = \"{missing}\"
+"
+    );
+    std::fs::write(&file, wrong).unwrap();
+    let ran = on(&data, &["config", "check", "--config", config]).expect(2);
+    for fault in [
+        "gateway.acknowledgement_keys: ",
+        "kafka.ssl_ca: ",
+        "No such file",
+        "gateway.listen is telemetry.metrics_listen",
+    ] {
+        assert!(ran.stderr.contains(fault), "{fault}: {}", ran.stderr);
+    }
     assert!(!data.exists());
     let long = dir.path().join("x".repeat(120));
     assert!(on(&long, &["up"]).expect(2).stderr.contains("shorter path"));

@@ -13,6 +13,7 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 use crate::config::{ConfigFaults, Validate};
 
@@ -57,9 +58,15 @@ impl Default for TelemetryConfig {
 
 impl Validate for TelemetryConfig {
     fn validate(&self, faults: &mut ConfigFaults) {
+        let allowed = "must be error, warn, info, debug, trace, off or a filter such as `info,gateway=debug`";
         if let Err(error) = EnvFilter::builder().parse(&self.log_level) {
-            let allowed = "must be error, warn, info, debug, trace, off or a filter such as `info,gateway=debug`";
             faults.push("log_level", format!("{error}; {allowed}"));
+        }
+        // The filter takes any other word as a module of which everything is logged, and nothing else.
+        let words = self.log_level.split(',').map(str::trim);
+        let is_level = |word: &str| word.contains(['=', '[']) || word.parse::<LevelFilter>().is_ok();
+        for word in words.filter(|word| !word.is_empty() && !is_level(word)) {
+            faults.push("log_level", format!("`{word}` is no level; {allowed}"));
         }
         faults.require("log_level", !self.log_level.trim().is_empty(), "must not be empty");
     }

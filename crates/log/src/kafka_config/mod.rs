@@ -191,6 +191,11 @@ impl KafkaConfig {
             }
         };
         check("brokers", HAS_KAFKA || !self.is_given(), WITHOUT_KAFKA);
+        let brokers = self.brokers.split(',').map(str::trim);
+        for broker in brokers.filter(|broker| !broker.is_empty() && !is_broker(broker)) {
+            let fault = format!("`{broker}` isn't HOST:PORT, as in kafka-0.example.com:9092,kafka-1.example.com:9092");
+            check("brokers", false, &fault);
+        }
         check("topic", is_topic_name(&self.topic), TOPIC_NAME);
         check("verdicts_topic", is_topic_name(&self.verdicts_topic), TOPIC_NAME);
         let apart = self.topic != self.verdicts_topic;
@@ -355,6 +360,14 @@ pub(crate) fn message_bytes_max(record_bytes_max: usize) -> usize {
     record_bytes_max + BATCH_FRAME_BYTES
 }
 
+/// Whether a text is a host with a port, without a scheme.
+fn is_broker(broker: &str) -> bool {
+    broker.rsplit_once(':').is_some_and(|(host, port)| {
+        let is_host = !host.is_empty() && !host.contains('/') && (!host.contains(':') || host.ends_with(']'));
+        is_host && port.parse::<u16>().is_ok_and(|port| port > 0)
+    })
+}
+
 const TOPIC_NAME: &str = "must be 1 to 249 of A-Z a-z 0-9 . _ -, and neither . nor ..";
 
 /// Kafka's own rule (`Topic.validate`).
@@ -380,6 +393,35 @@ mod tests {
             .iter()
             .any(|(key, fault)| *key == "brokers" && fault.contains("make build"));
         assert_eq!(is_refused, !cfg!(feature = "kafka"), "{faults:?}");
+    }
+
+    #[test]
+    fn a_broker_is_a_host_and_a_port() {
+        for good in ["kafka:9092", "10.0.0.1:1", "[::1]:9092", "a-b.example.com:65535"] {
+            assert!(is_broker(good), "{good}");
+        }
+        for bad in [
+            "kafka",
+            "kafka:",
+            ":9092",
+            "kafka:0",
+            "kafka:99999",
+            "http://kafka:9092",
+            "::1:9092",
+            "a:b:1",
+        ] {
+            assert!(!is_broker(bad), "{bad}");
+        }
+        let config = KafkaConfig {
+            brokers: "kafka-0:9092, http://kafka-1:9092".to_owned(),
+            ..KafkaConfig::default()
+        };
+        let faults = config.validate().unwrap_err();
+        assert!(
+            faults
+                .iter()
+                .any(|(key, fault)| *key == "brokers" && fault.contains("`http://kafka-1:9092`"))
+        );
     }
 
     #[test]
