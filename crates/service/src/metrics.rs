@@ -49,652 +49,135 @@ impl MetricDoc {
     }
 }
 
-const fn counter(
-    name: &'static str,
-    unit: &'static str,
-    labels: &'static [&'static str],
-    help: &'static str,
-) -> MetricDoc {
-    MetricDoc {
-        name,
-        kind: MetricKind::Counter,
-        unit,
-        labels,
-        help,
-    }
-}
-
-const fn gauge(
-    name: &'static str,
-    unit: &'static str,
-    labels: &'static [&'static str],
-    help: &'static str,
-) -> MetricDoc {
-    MetricDoc {
-        name,
-        kind: MetricKind::Gauge,
-        unit,
-        labels,
-        help,
-    }
-}
-
-const fn histogram(
-    name: &'static str,
-    unit: &'static str,
-    labels: &'static [&'static str],
-    help: &'static str,
-) -> MetricDoc {
-    MetricDoc {
-        name,
-        kind: MetricKind::Histogram,
-        unit,
-        labels,
-        help,
-    }
+/// Rows of the list, each in a line: kind, name, unit, labels, help.
+macro_rules! rows {
+    ($($kind:ident $name:literal $unit:literal [$($label:literal),*] $help:literal;)*) => {
+        &[$(MetricDoc {
+            name: $name,
+            kind: MetricKind::$kind,
+            unit: $unit,
+            labels: &[$($label),*],
+            help: $help,
+        }),*]
+    };
 }
 
 /// Every metric of every crate, by area.
-pub const METRICS: &[MetricDoc] = &[
+pub const METRICS: &[MetricDoc] = rows! {
     // service
-    gauge(
-        "receipts_build_info",
-        "1",
-        &["version"],
-        "Always 1; the label is the version that runs.",
-    ),
-    gauge(
-        "receipts_component_ready",
-        "1",
-        &["component"],
-        "1 while a part of `/readyz` is ready or degraded, 0 while it isn't.",
-    ),
-    gauge(
-        "receipts_cpu_jobs",
-        "jobs",
-        &["pool"],
-        "Jobs running and waiting on the pool.",
-    ),
-    counter(
-        "receipts_cpu_panics_total",
-        "jobs",
-        &["pool"],
-        "CPU jobs that panicked: a bug each.",
-    ),
-    histogram(
-        "receipts_cpu_queue_wait_seconds",
-        "seconds",
-        &["pool"],
-        "Time a CPU job waited for a thread.",
-    ),
-    counter(
-        "receipts_cpu_refused_total",
-        "jobs",
-        &["pool"],
-        "CPU jobs refused because the queue was full.",
-    ),
-    histogram("receipts_cpu_run_seconds", "seconds", &["pool"], "Time a CPU job ran."),
-    gauge(
-        "receipts_limiter_degraded",
-        "1",
-        &[],
-        "1 while the limiter counts in this process alone because Redis is away, else 0.",
-    ),
-    counter(
-        "receipts_limiter_fallback_total",
-        "requests",
-        &["reason"],
-        "Requests counted in this process alone: Redis was away, timed_out, refused, or too many were waiting (busy).",
-    ),
-    histogram(
-        "receipts_limiter_redis_seconds",
-        "seconds",
-        &[],
-        "Time of the limiter's question to Redis, answered ones only.",
-    ),
-    counter(
-        "receipts_outbound_requests_total",
-        "requests",
-        &["kind", "outcome"],
-        "Requests to addresses that others named (get, post) and questions to the DNS (txt), by what came of them: answered, or why not.",
-    ),
-    counter(
-        "receipts_mails_total",
-        "mails",
-        &["outcome"],
-        "Mails about verifications that end, by outcome: sent, failed (tried again), or refused by the server for good.",
-    ),
-    gauge(
-        "receipts_mails_waiting",
-        "mails",
-        &[],
-        "Mails about verifications that end, queued and not sent yet.",
-    ),
-    gauge(
-        "receipts_live_streams",
-        "streams",
-        &[],
-        "Live streams (server-sent events) that are open.",
-    ),
-    gauge(
-        "receipts_live_scopes",
-        "scopes",
-        &[],
-        "Publishers and days that live streams are open for: each is asked for once, however many listen.",
-    ),
-    counter(
-        "receipts_live_refused_total",
-        "streams",
-        &["reason"],
-        "Live streams refused: the account or the key had as many as it may (account, key), or all together had (full).",
-    ),
-    counter(
-        "receipts_live_left_out_total",
-        "receipts",
-        &[],
-        "Receipts that live streams were told the number of only, because their listener didn't keep up.",
-    ),
-    gauge(
-        "receipts_rate_limit_keys",
-        "keys",
-        &[],
-        "Keys whose requests the in-process limiter counts now.",
-    ),
-    counter(
-        "receipts_rate_limit_overflow_total",
-        "requests",
-        &[],
-        "Requests counted in the one shared bucket because the limiter was full.",
-    ),
-    counter(
-        "receipts_rate_limit_refused_total",
-        "requests",
-        &["window"],
-        "Requests over the quota of a minute or a day.",
-    ),
-    counter(
-        "receipts_telemetry_lines_suppressed_total",
-        "lines",
-        &["what"],
-        "Log lines left out because the same one had just been written.",
-    ),
+    Gauge "receipts_build_info" "1" ["version"] "Always 1; the label is the version that runs.";
+    Gauge "receipts_component_ready" "1" ["component"] "1 while a part of `/readyz` is ready or degraded, 0 while it isn't.";
+    Gauge "receipts_cpu_jobs" "jobs" ["pool"] "Jobs running and waiting on the pool.";
+    Counter "receipts_cpu_panics_total" "jobs" ["pool"] "CPU jobs that panicked: a bug each.";
+    Histogram "receipts_cpu_queue_wait_seconds" "seconds" ["pool"] "Time a CPU job waited for a thread.";
+    Counter "receipts_cpu_refused_total" "jobs" ["pool"] "CPU jobs refused because the queue was full.";
+    Histogram "receipts_cpu_run_seconds" "seconds" ["pool"] "Time a CPU job ran.";
+    Gauge "receipts_limiter_degraded" "1" [] "1 while the limiter counts in this process alone because Redis is away, else 0.";
+    Counter "receipts_limiter_fallback_total" "requests" ["reason"] "Requests counted in this process alone: Redis was away, timed_out, refused, or too many were waiting (busy).";
+    Histogram "receipts_limiter_redis_seconds" "seconds" [] "Time of the limiter's question to Redis, answered ones only.";
+    Counter "receipts_outbound_requests_total" "requests" ["kind", "outcome"] "Requests to addresses that others named (get, post) and questions to the DNS (txt), by what came of them: answered, or why not.";
+    Counter "receipts_mails_total" "mails" ["outcome"] "Mails about verifications that end, by outcome: sent, failed (tried again), or refused by the server permanently.";
+    Gauge "receipts_mails_waiting" "mails" [] "Mails about verifications that end, queued and not sent yet.";
+    Gauge "receipts_live_streams" "streams" [] "Live streams (server-sent events) that are open.";
+    Gauge "receipts_live_scopes" "scopes" [] "Publishers and days that live streams are open for: each is asked for once, however many listen.";
+    Counter "receipts_live_refused_total" "streams" ["reason"] "Live streams refused: the account or the key had as many as it may (account, key), or all together had (full).";
+    Counter "receipts_live_left_out_total" "receipts" [] "Receipts that live streams were told the number of only, because their listener didn't keep up.";
+    Gauge "receipts_rate_limit_keys" "keys" [] "Keys whose requests the in-process limiter counts now.";
+    Counter "receipts_rate_limit_overflow_total" "requests" [] "Requests counted in the one shared bucket because the limiter was full.";
+    Counter "receipts_rate_limit_refused_total" "requests" ["window"] "Requests over the quota of a minute or a day.";
+    Counter "receipts_telemetry_lines_suppressed_total" "lines" ["what"] "Log lines left out because the same one had just been written.";
     // accounts
-    counter(
-        "receipts_accounts_authentications_total",
-        "requests",
-        &["outcome"],
-        "API keys checked: ok, malformed, unknown, expired, revoked, unavailable.",
-    ),
-    counter(
-        "receipts_accounts_cache_hits_total",
-        "requests",
-        &[],
-        "API keys found in the cache, without SQL.",
-    ),
-    histogram(
-        "receipts_accounts_query_seconds",
-        "seconds",
-        &["query"],
-        "Time of a query of the account store.",
-    ),
-    gauge(
-        "receipts_registry_age_seconds",
-        "seconds",
-        &[],
-        "Age of the cached client keys and entries: time since the account store last said whether any have changed.",
-    ),
-    counter(
-        "receipts_registry_lookups_total",
-        "lookups",
-        &["subject", "outcome"],
-        "Client keys and entries looked up for `[policy]`: cached, read from the account store, or failed.",
-    ),
-    gauge(
-        "receipts_shard_map_version",
-        "1",
-        &[],
-        "Version of the shard map that the verifier uses: the number of its entries.",
-    ),
+    Counter "receipts_accounts_authentications_total" "requests" ["outcome"] "API keys checked: ok, malformed, unknown, expired, revoked, unavailable.";
+    Counter "receipts_accounts_cache_hits_total" "requests" [] "API keys found in the cache, without SQL.";
+    Histogram "receipts_accounts_query_seconds" "seconds" ["query"] "Time of a query of the account store.";
+    Gauge "receipts_registry_age_seconds" "seconds" [] "Age of the cached client keys and entries: time since the account store last said whether any have changed.";
+    Counter "receipts_registry_lookups_total" "lookups" ["subject", "outcome"] "Client keys and entries looked up for `[policy]`: cached, read from the account store, or failed.";
+    Gauge "receipts_shard_map_version" "1" [] "Version of the shard map that the verifier uses: the number of its entries.";
     // publisher
-    counter(
-        "receipts_publisher_tokens_total",
-        "requests",
-        &["outcome"],
-        "JWTs checked: ok, expired, bad_signature, unknown_key, refused, unavailable.",
-    ),
-    counter(
-        "receipts_publisher_jwks_fetches_total",
-        "fetches",
-        &["outcome"],
-        "Times the identity provider's keys were asked for: ok, failed.",
-    ),
-    counter(
-        "receipts_publisher_directory_fetches_total",
-        "fetches",
-        &["outcome"],
-        "Fetches of operators' key directories: fetched, unchanged (304), failed.",
-    ),
-    gauge(
-        "receipts_publisher_task_good_timestamp_seconds",
-        "seconds",
-        &["task"],
-        "When this replica last came to the end of a round of looking for verifications that end, of erasures, of key directories, or of checking published proofs of domains, since the Unix epoch.",
-    ),
-    gauge(
-        "receipts_publisher_erasures_failing",
-        "erasures",
-        &[],
-        "Erasures that could not go on in the last round.",
-    ),
+    Counter "receipts_publisher_tokens_total" "requests" ["outcome"] "JWTs checked: ok, expired, bad_signature, unknown_key, refused, unavailable.";
+    Counter "receipts_publisher_jwks_fetches_total" "fetches" ["outcome"] "Times the identity provider's keys were asked for: ok, failed.";
+    Counter "receipts_publisher_directory_fetches_total" "fetches" ["outcome"] "Fetches of operators' key directories: fetched, unchanged (304), failed.";
+    Gauge "receipts_publisher_task_good_timestamp_seconds" "seconds" ["task"] "When this replica last came to the end of a round of looking for verifications that end, of erasures, of key directories, or of checking published proofs of domains, since the Unix epoch.";
+    Gauge "receipts_publisher_erasures_failing" "erasures" [] "Erasures that could not go on in the last round.";
     // api
-    histogram(
-        "receipts_api_request_seconds",
-        "seconds",
-        &["api", "route"],
-        "Time from a request's head to its answer.",
-    ),
-    counter(
-        "receipts_api_requests_total",
-        "requests",
-        &["api", "route", "status"],
-        "Requests answered; the route is the address's pattern, `none` for an unknown one.",
-    ),
+    Histogram "receipts_api_request_seconds" "seconds" ["api", "route"] "Time from a request's head to its answer.";
+    Counter "receipts_api_requests_total" "requests" ["api", "route", "status"] "Requests answered; the route is the address's pattern, `none` for an unknown one.";
     // gateway
-    counter(
-        "receipts_gateway_body_bytes_total",
-        "bytes",
-        &[],
-        "Bytes of request bodies, as received.",
-    ),
-    gauge(
-        "receipts_gateway_clock_offset_seconds",
-        "seconds",
-        &[],
-        "How far the clock was ahead of the log's when a record was appended last; negative: behind.",
-    ),
-    counter(
-        "receipts_gateway_clock_steps_total",
-        "steps",
-        &[],
-        "Jumps of the system's clock against monotonic time, by more than 5 s.",
-    ),
-    gauge("receipts_gateway_connections", "connections", &[], "Open connections."),
-    counter(
-        "receipts_gateway_connections_refused_total",
-        "connections",
-        &[],
-        "Connections turned away because as many as allowed were open.",
-    ),
-    gauge(
-        "receipts_gateway_inflight_bytes",
-        "bytes",
-        &[],
-        "Bytes of bodies in memory that the log hasn't acknowledged.",
-    ),
-    counter(
-        "receipts_gateway_receipts_total",
-        "receipts",
-        &["kind"],
-        "Receipts acknowledged, single and in batches.",
-    ),
-    counter(
-        "receipts_gateway_refused_total",
-        "requests",
-        &["code"],
-        "Requests refused, by the code of the answer.",
-    ),
-    histogram(
-        "receipts_gateway_request_seconds",
-        "seconds",
-        &["route"],
-        "Time from a request's head to its answer.",
-    ),
-    counter(
-        "receipts_gateway_requests_total",
-        "requests",
-        &["route", "status"],
-        "Requests answered.",
-    ),
+    Counter "receipts_gateway_body_bytes_total" "bytes" [] "Bytes of request bodies, as received.";
+    Gauge "receipts_gateway_clock_offset_seconds" "seconds" [] "How far the clock was ahead of the log's when a record was appended last; negative: behind.";
+    Counter "receipts_gateway_clock_steps_total" "steps" [] "Jumps of the system's clock against monotonic time, by more than 5 s.";
+    Gauge "receipts_gateway_connections" "connections" [] "Open connections.";
+    Counter "receipts_gateway_connections_refused_total" "connections" [] "Connections turned away because as many as allowed were open.";
+    Gauge "receipts_gateway_inflight_bytes" "bytes" [] "Bytes of bodies in memory that the log hasn't acknowledged.";
+    Counter "receipts_gateway_receipts_total" "receipts" ["kind"] "Receipts acknowledged, single and in batches.";
+    Counter "receipts_gateway_refused_total" "requests" ["code"] "Requests refused, by the code of the answer.";
+    Histogram "receipts_gateway_request_seconds" "seconds" ["route"] "Time from a request's head to its answer.";
+    Counter "receipts_gateway_requests_total" "requests" ["route", "status"] "Requests answered.";
     // log
-    counter(
-        "receipts_log_append_bytes_total",
-        "bytes",
-        &["log"],
-        "Bytes of records made durable.",
-    ),
-    counter(
-        "receipts_log_appends_total",
-        "records",
-        &["log"],
-        "Records made durable.",
-    ),
-    gauge(
-        "receipts_log_disk_bytes",
-        "bytes",
-        &["log"],
-        "Bytes of segments on disk.",
-    ),
-    gauge(
-        "receipts_log_disk_free_bytes",
-        "bytes",
-        &["log"],
-        "Bytes free on the disk of an embedded log; below `min_free_bytes` it takes no records.",
-    ),
-    gauge(
-        "receipts_log_end_offset",
-        "records",
-        &["log"],
-        "The offset that the next record gets.",
-    ),
-    histogram(
-        "receipts_log_group_records",
-        "records",
-        &["log"],
-        "Records made durable by one sync.",
-    ),
-    gauge(
-        "receipts_log_queue_bytes",
-        "bytes",
-        &["log"],
-        "Bytes of records that wait to be written.",
-    ),
-    histogram(
-        "receipts_log_sync_seconds",
-        "seconds",
-        &["log"],
-        "Time of writing and syncing a group of records.",
-    ),
-    gauge(
-        "receipts_log_writable",
-        "1",
-        &["log"],
-        "1 if the log takes records, 0 if not: a full or failing disk, brokers away or too few in sync.",
-    ),
+    Counter "receipts_log_append_bytes_total" "bytes" ["log"] "Bytes of records made durable.";
+    Counter "receipts_log_appends_total" "records" ["log"] "Records made durable.";
+    Gauge "receipts_log_disk_bytes" "bytes" ["log"] "Bytes of segments on disk.";
+    Gauge "receipts_log_disk_free_bytes" "bytes" ["log"] "Bytes free on the disk of an embedded log; below `min_free_bytes` it takes no records.";
+    Gauge "receipts_log_end_offset" "records" ["log"] "The offset that the next record gets.";
+    Histogram "receipts_log_group_records" "records" ["log"] "Records made durable by one sync.";
+    Gauge "receipts_log_queue_bytes" "bytes" ["log"] "Bytes of records that wait to be written.";
+    Histogram "receipts_log_sync_seconds" "seconds" ["log"] "Time of writing and syncing a group of records.";
+    Gauge "receipts_log_writable" "1" ["log"] "1 if the log takes records, 0 if not: a full or failing disk, brokers away or too few in sync.";
     // log on Kafka
-    gauge(
-        "receipts_kafka_assigned_partitions",
-        "partitions",
-        &["log"],
-        "Partitions that this process owns: of `receipts` a verifier, of `verdicts` a writer.",
-    ),
-    gauge(
-        "receipts_kafka_broker_rtt_seconds",
-        "seconds",
-        &["client", "log", "broker"],
-        "Time of a request to a broker, 99th percentile of the last statistics interval.",
-    ),
-    counter(
-        "receipts_kafka_delivery_failures_total",
-        "records",
-        &["log"],
-        "Records that no broker acknowledged in time, or at all.",
-    ),
-    histogram(
-        "receipts_kafka_delivery_seconds",
-        "seconds",
-        &["log"],
-        "Time from an append to its acknowledgement.",
-    ),
-    gauge(
-        "receipts_kafka_fetch_queue_bytes",
-        "bytes",
-        &["log"],
-        "Bytes of records fetched ahead of what the consumer has polled.",
-    ),
-    gauge(
-        "receipts_kafka_lag_records",
-        "records",
-        &["log"],
-        "Records of the owned partitions that the consumer hasn't polled yet.",
-    ),
-    gauge(
-        "receipts_kafka_queue_records",
-        "records",
-        &["log"],
-        "Records that wait for an acknowledgement.",
-    ),
-    counter(
-        "receipts_kafka_rebalanced_total",
-        "partitions",
-        &["log", "what"],
-        "Partitions assigned to this process, revoked in order, and lost because the group continued without it.",
-    ),
-    counter(
-        "receipts_kafka_request_errors_total",
-        "requests",
-        &["client", "log"],
-        "Requests to brokers that could not be sent or whose answer could not be read.",
-    ),
-    counter(
-        "receipts_kafka_request_timeouts_total",
-        "requests",
-        &["client", "log"],
-        "Requests that brokers didn't answer in time.",
-    ),
-    histogram(
-        "receipts_kafka_transaction_seconds",
-        "seconds",
-        &[],
-        "Time of a verifier's transaction, from its begin to its end.",
-    ),
-    counter(
-        "receipts_kafka_transactions_total",
-        "transactions",
-        &["outcome"],
-        "Transactions of verifiers: committed, aborted, or with an unknown outcome.",
-    ),
+    Gauge "receipts_kafka_assigned_partitions" "partitions" ["log"] "Partitions that this process owns: of `receipts` a verifier, of `verdicts` a writer.";
+    Gauge "receipts_kafka_broker_rtt_seconds" "seconds" ["client", "log", "broker"] "Time of a request to a broker, 99th percentile of the last statistics interval.";
+    Counter "receipts_kafka_delivery_failures_total" "records" ["log"] "Records that no broker acknowledged in time, or at all.";
+    Histogram "receipts_kafka_delivery_seconds" "seconds" ["log"] "Time from an append to its acknowledgement.";
+    Gauge "receipts_kafka_fetch_queue_bytes" "bytes" ["log"] "Bytes of records fetched ahead of what the consumer has polled.";
+    Gauge "receipts_kafka_lag_records" "records" ["log"] "Records of the owned partitions that the consumer hasn't polled yet.";
+    Gauge "receipts_kafka_queue_records" "records" ["log"] "Records that wait for an acknowledgement.";
+    Counter "receipts_kafka_rebalanced_total" "partitions" ["log", "what"] "Partitions assigned to this process, revoked in order, and lost because the group continued without it.";
+    Counter "receipts_kafka_request_errors_total" "requests" ["client", "log"] "Requests to brokers that could not be sent or whose answer could not be read.";
+    Counter "receipts_kafka_request_timeouts_total" "requests" ["client", "log"] "Requests that brokers didn't answer in time.";
+    Histogram "receipts_kafka_transaction_seconds" "seconds" [] "Time of a verifier's transaction, from its begin to its end.";
+    Counter "receipts_kafka_transactions_total" "transactions" ["outcome"] "Transactions of verifiers: committed, aborted, or with an unknown outcome.";
     // verifier
-    histogram(
-        "receipts_verifier_block_receipts",
-        "receipts",
-        &[],
-        "Receipts in a block.",
-    ),
-    histogram(
-        "receipts_verifier_block_seconds",
-        "seconds",
-        &[],
-        "Time from a block's first record to its commit in the log `verdicts`.",
-    ),
-    counter(
-        "receipts_verifier_clients_mostly_rejected_total",
-        "clients",
-        &[],
-        "Clients most of whose receipts were rejected within five minutes, each counted once in that time; the log names them.",
-    ),
-    counter(
-        "receipts_verifier_fenced_total",
-        "commits",
-        &[],
-        "Transactions refused because another verifier owns the partition.",
-    ),
-    counter(
-        "receipts_verifier_positions_behind_total",
-        "assignments",
-        &[],
-        "Partitions whose committed position was behind the verdicts in the log: lost or set back.",
-    ),
-    counter(
-        "receipts_verifier_poll_failures_total",
-        "polls",
-        &[],
-        "Reads of the log that failed and were tried again.",
-    ),
-    counter(
-        "receipts_verifier_receipts_total",
-        "receipts",
-        &["outcome"],
-        "Receipts with an outcome: accepted or rejected.",
-    ),
-    counter(
-        "receipts_verifier_records_total",
-        "records",
-        &[],
-        "Records of the log `receipts` whose verdicts were appended; the lag over its rate is the time to drain.",
-    ),
-    counter(
-        "receipts_verifier_rejected_total",
-        "receipts",
-        &["reason"],
-        "Rejected receipts by reason.",
-    ),
-    histogram(
-        "receipts_verifier_stage_seconds",
-        "seconds",
-        &["stage"],
-        "Time of a block in a stage: judge, encode, append.",
-    ),
+    Histogram "receipts_verifier_block_receipts" "receipts" [] "Receipts in a block.";
+    Histogram "receipts_verifier_block_seconds" "seconds" [] "Time from a block's first record to its commit in the log `verdicts`.";
+    Counter "receipts_verifier_clients_mostly_rejected_total" "clients" [] "Clients most of whose receipts were rejected within five minutes, each counted once in that time; the log names them.";
+    Counter "receipts_verifier_fenced_total" "commits" [] "Transactions refused because another verifier owns the partition.";
+    Counter "receipts_verifier_positions_behind_total" "assignments" [] "Partitions whose committed position was behind the verdicts in the log: lost or set back.";
+    Counter "receipts_verifier_poll_failures_total" "polls" [] "Reads of the log that failed and were tried again.";
+    Counter "receipts_verifier_receipts_total" "receipts" ["outcome"] "Receipts with an outcome: accepted or rejected.";
+    Counter "receipts_verifier_records_total" "records" [] "Records of the log `receipts` whose verdicts were appended; the lag over its rate is the time to drain.";
+    Counter "receipts_verifier_rejected_total" "receipts" ["reason"] "Rejected receipts by reason.";
+    Histogram "receipts_verifier_stage_seconds" "seconds" ["stage"] "Time of a block in a stage: judge, encode, append.";
     // writer
-    histogram(
-        "receipts_writer_batch_receipts",
-        "receipts",
-        &[],
-        "Receipts in an inserted batch.",
-    ),
-    histogram(
-        "receipts_writer_batch_seconds",
-        "seconds",
-        &[],
-        "Time from a batch's first record to its published progress.",
-    ),
-    gauge(
-        "receipts_writer_epoch",
-        "1",
-        &["shard"],
-        "The epoch with which this process last inserted into a shard; the writer with the highest one owns it.",
-    ),
-    counter(
-        "receipts_writer_insert_failures_total",
-        "batches",
-        &[],
-        "Attempts to insert a batch that ClickHouse refused or whose result is unknown, repeated.",
-    ),
-    counter(
-        "receipts_writer_rebuilds_total",
-        "days",
-        &[],
-        "Days of a publisher whose aggregates of usage were compared with the receipts and corrected, on request.",
-    ),
-    counter(
-        "receipts_writer_receipts_total",
-        "receipts",
-        &["outcome"],
-        "Receipts that are stored, by outcome.",
-    ),
-    counter(
-        "receipts_writer_splits_total",
-        "inserts",
-        &[],
-        "Inserts that ClickHouse refused for what their rows hold, halved to find the rows.",
-    ),
-    histogram(
-        "receipts_writer_stage_seconds",
-        "seconds",
-        &["stage"],
-        "Time of a batch in a stage: insert.",
-    ),
-    counter(
-        "receipts_writer_superseded_total",
-        "shards",
-        &[],
-        "Shards that another process took from this one.",
-    ),
+    Histogram "receipts_writer_batch_receipts" "receipts" [] "Receipts in an inserted batch.";
+    Histogram "receipts_writer_batch_seconds" "seconds" [] "Time from a batch's first record to its published progress.";
+    Gauge "receipts_writer_epoch" "1" ["shard"] "The epoch with which this process last inserted into a shard; the writer with the highest one owns it.";
+    Counter "receipts_writer_insert_failures_total" "batches" [] "Attempts to insert a batch that ClickHouse refused or whose result is unknown, repeated.";
+    Counter "receipts_writer_rebuilds_total" "days" [] "Days of a publisher whose aggregates of usage were compared with the receipts and corrected, on request.";
+    Counter "receipts_writer_receipts_total" "receipts" ["outcome"] "Receipts that are stored, by outcome.";
+    Counter "receipts_writer_splits_total" "inserts" [] "Inserts that ClickHouse refused for what their rows hold, halved to find the rows.";
+    Histogram "receipts_writer_stage_seconds" "seconds" ["stage"] "Time of a batch in a stage: insert.";
+    Counter "receipts_writer_superseded_total" "shards" [] "Shards that another process took from this one.";
     // analytics
-    counter(
-        "receipts_analytics_unlabelled_total",
-        "answers",
-        &[],
-        "Answers without the titles of their entries or the claims of client IDs, because the account store didn't tell them.",
-    ),
+    Counter "receipts_analytics_unlabelled_total" "answers" [] "Answers without the titles of their entries or the claims of client IDs, because the account store didn't tell them.";
     // completeness, by whoever runs the analytics API
-    histogram(
-        "receipts_watermark_age_seconds",
-        "seconds",
-        &[],
-        "How old `completeThrough` was, each time it was looked at; while it can't be read, how old the last one is.",
-    ),
-    gauge(
-        "receipts_watermark_timestamp_seconds",
-        "seconds",
-        &[],
-        "The last `completeThrough` that was read, since the Unix epoch.",
-    ),
+    Histogram "receipts_watermark_age_seconds" "seconds" [] "How old `completeThrough` was, each time it was looked at; while it can't be read, how old the last one is.";
+    Gauge "receipts_watermark_timestamp_seconds" "seconds" [] "The last `completeThrough` that was read, since the Unix epoch.";
     // audit, by whoever runs the analytics API
-    counter(
-        "receipts_audit_checks_total",
-        "checks",
-        &[],
-        "Checks of the ledger against the tables that came to an end.",
-    ),
-    gauge(
-        "receipts_audit_findings",
-        "findings",
-        &[],
-        "Differences that the last check found; each hides receipts, so alert above 0.",
-    ),
-    gauge(
-        "receipts_audit_last_good_timestamp_seconds",
-        "seconds",
-        &[],
-        "When a check last found nothing, since the Unix epoch.",
-    ),
-    gauge(
-        "receipts_audit_off_by_receipts",
-        "receipts",
-        &[],
-        "By how many receipts the tables differ from the ledger, and records that it doesn't count.",
-    ),
-    counter(
-        "receipts_audit_passes_total",
-        "passes",
-        &[],
-        "Passes of the running audit over all receipts that came to an end.",
-    ),
-    histogram("receipts_audit_seconds", "seconds", &[], "Time a check took."),
-    counter(
-        "receipts_usage_checks_total",
-        "days",
-        &[],
-        "Days whose aggregates of usage were compared with the receipts.",
-    ),
-    gauge(
-        "receipts_usage_mismatches",
-        "days",
-        &[],
-        "Days on which the last comparison of aggregates of usage with the receipts found a difference.",
-    ),
+    Counter "receipts_audit_checks_total" "checks" [] "Checks of the ledger against the tables that came to an end.";
+    Gauge "receipts_audit_findings" "findings" [] "Differences that the last check found; each hides receipts, so alert above 0.";
+    Gauge "receipts_audit_last_good_timestamp_seconds" "seconds" [] "When a check last found nothing, since the Unix epoch.";
+    Gauge "receipts_audit_off_by_receipts" "receipts" [] "By how many receipts the tables differ from the ledger, and records that it doesn't count.";
+    Counter "receipts_audit_passes_total" "passes" [] "Passes of the running audit over all receipts that came to an end.";
+    Histogram "receipts_audit_seconds" "seconds" [] "Time a check took.";
+    Counter "receipts_usage_checks_total" "days" [] "Days whose aggregates of usage were compared with the receipts.";
+    Gauge "receipts_usage_mismatches" "days" [] "Days on which the last comparison of aggregates of usage with the receipts found a difference.";
     // warehouse
-    gauge(
-        "receipts_warehouse_broken_parts",
-        "parts",
-        &[],
-        "Damaged parts that ClickHouse has set aside.",
-    ),
-    counter(
-        "receipts_warehouse_errors_total",
-        "requests",
-        &["kind"],
-        "Failed questions and inserts, by kind.",
-    ),
-    counter(
-        "receipts_warehouse_insert_rows_total",
-        "rows",
-        &["table"],
-        "Rows inserted.",
-    ),
-    histogram(
-        "receipts_warehouse_insert_seconds",
-        "seconds",
-        &["table"],
-        "Time of an insert.",
-    ),
-    histogram(
-        "receipts_warehouse_query_seconds",
-        "seconds",
-        &["query"],
-        "Time of a question.",
-    ),
-];
+    Gauge "receipts_warehouse_broken_parts" "parts" [] "Damaged parts that ClickHouse has set aside.";
+    Counter "receipts_warehouse_errors_total" "requests" ["kind"] "Failed questions and inserts, by kind.";
+    Counter "receipts_warehouse_insert_rows_total" "rows" ["table"] "Rows inserted.";
+    Histogram "receipts_warehouse_insert_seconds" "seconds" ["table"] "Time of an insert.";
+    Histogram "receipts_warehouse_query_seconds" "seconds" ["query"] "Time of a question.";
+};
 
 /// Tells the recorder help and unit of every metric. Called by
 /// [`crate::telemetry::install_metrics`].

@@ -62,7 +62,7 @@ impl Validate for TelemetryConfig {
         if let Err(error) = EnvFilter::builder().parse(&self.log_level) {
             faults.push("log_level", format!("{error}; {allowed}"));
         }
-        // The filter takes any other word as a module of which everything is logged, and nothing else.
+        // The filter takes any other word for a module, of which alone everything is logged.
         let words = self.log_level.split(',').map(str::trim);
         let is_level = |word: &str| word.contains(['=', '[']) || word.parse::<LevelFilter>().is_ok();
         for word in words.filter(|word| !word.is_empty() && !is_level(word)) {
