@@ -11,9 +11,6 @@ use warehouse::{PartitionProgress, ShardProgress, Warehouse, WarehouseError};
 /// Reads the progress that the writers of all shards published last.
 pub trait Progress: Send + Sync + 'static {
     /// Returns one entry per shard, and none before the first writer has published.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     fn shards(&self) -> BoxFuture<'_, Result<Vec<ShardProgress>, WarehouseError>>;
 }
 
@@ -72,9 +69,6 @@ pub enum Incomplete {
 ///
 /// Only the newest epoch counts. A log that was recreated has no instant until all its partitions
 /// have one.
-///
-/// # Errors
-/// [`Incomplete`].
 pub fn complete_through_ms(shards: &[ShardProgress], now_ms: i64) -> Result<i64, Incomplete> {
     if shards.is_empty() {
         return Err(Incomplete::NothingPublished);

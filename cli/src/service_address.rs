@@ -29,9 +29,6 @@ impl ServiceAddress {
     }
 
     /// Base URL of the analytics API.
-    ///
-    /// # Errors
-    /// As for the gateway.
     pub(crate) fn analytics(&self) -> Result<String, CommandFailure> {
         self.find(|running| running.analytics)
     }

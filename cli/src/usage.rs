@@ -99,9 +99,6 @@ struct RebuildArgs {
 
 impl Usage {
     /// Runs the command.
-    ///
-    /// # Errors
-    /// [`CommandFailure`].
     pub fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let settings = match &self.command {
             UsageCommand::Check(arguments) => {

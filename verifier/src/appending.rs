@@ -47,9 +47,6 @@ impl From<NotAppended> for Result<(), VerifierError> {
 impl Appender {
     /// Appends a block's verdicts and commits the positions behind its records, for the partitions
     /// that are still owned. Repeats until it succeeds; the next owner reads what wasn't appended.
-    ///
-    /// # Errors
-    /// [`NotAppended`].
     pub async fn append(
         &self,
         processor: &mut dyn LogProcessor,

@@ -85,9 +85,6 @@ impl PartitionConsumer {
     }
 
     /// Appends an encoded block.
-    ///
-    /// # Errors
-    /// [`NotAppended`].
     pub async fn append(&mut self, block: EncodedBlock) -> Result<(), NotAppended> {
         self.appender
             .append(self.processor.as_mut(), &mut self.assignments, block)
@@ -95,9 +92,6 @@ impl PartitionConsumer {
     }
 
     /// Appends idle records of the partitions that were observed without new records.
-    ///
-    /// # Errors
-    /// [`NotAppended`].
     pub async fn append_idle(&mut self, stages: &Stages, observed: &Observed) -> Result<(), NotAppended> {
         let Some(shard_map) = stages.last_shard_map() else {
             return Ok(());
@@ -122,9 +116,6 @@ impl PartitionConsumer {
     }
 
     /// Polls once. A call that is dropped loses nothing.
-    ///
-    /// # Errors
-    /// [`ConsumeError`].
     pub async fn poll(&mut self) -> Result<Polled, ConsumeError> {
         let limits = PollLimits {
             records_max: self.gathering.records_left(),
@@ -136,9 +127,6 @@ impl PartitionConsumer {
 
     /// Takes over what a poll returned: assignments, revocations and records. Returns whether
     /// partitions were assigned.
-    ///
-    /// # Errors
-    /// [`PartitionResumeError`].
     pub async fn accept(
         &mut self,
         polled: Result<Polled, ConsumeError>,

@@ -107,9 +107,6 @@ pub fn encode(
 }
 
 /// Records without rows, which say that a partition has no more records than these.
-///
-/// # Errors
-/// [`BlockError`].
 pub fn idle(
     encoding: &EncodingSettings,
     shard_map: &ShardMap,

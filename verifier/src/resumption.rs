@@ -35,9 +35,6 @@ pub enum FindError {
 /// The header of the last range of a partition of `receipts` among the newest records of
 /// `verdicts`. On the embedded log, whose logs have one partition each, it is the newest record; on
 /// Kafka an active partition is among the newest hundreds.
-///
-/// # Errors
-/// [`FindError`].
 pub async fn last_range(verdicts: &dyn LogInspector, epoch: u32, partition: u32) -> Result<Option<Header>, FindError> {
     let mut last: Option<Header> = None;
     for state in verdicts.partitions(crate::GROUP).await? {
@@ -117,9 +114,6 @@ impl From<Stopped> for PartitionResumeError {
 /// Finds the first record of an assigned partition without a verdict. Moves the consumer there if
 /// its position is behind; whether it moved says that records which came with the assignment come
 /// again.
-///
-/// # Errors
-/// [`PartitionResumeError`].
 pub async fn resume(
     assignment: &Assignment,
     consumer: &mut dyn LogConsumer,

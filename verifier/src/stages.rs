@@ -73,9 +73,6 @@ impl Stages {
     }
 
     /// Takes polled blocks to encoded ones until either side ends.
-    ///
-    /// # Errors
-    /// [`VerifierError::Judging`].
     pub async fn run(
         self,
         mut polled: mpsc::Receiver<PolledBlock>,
@@ -120,9 +117,6 @@ impl Stages {
 
     /// The shard map, once it is confirmed and has the entry `version`. Without an account store
     /// there is one shard.
-    ///
-    /// # Errors
-    /// [`Stopped`].
     pub async fn shard_map_at_least(&self, version: u32) -> Result<Arc<ShardMap>, Stopped> {
         let Some(cache) = &self.shard_map else {
             return Ok(Arc::default());
@@ -154,9 +148,6 @@ impl Stages {
     }
 
     /// Idle records of a partition, see [`encoding::idle`].
-    ///
-    /// # Errors
-    /// [`BlockError`].
     pub fn idle(
         &self,
         shard_map: &ShardMap,

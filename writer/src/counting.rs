@@ -9,9 +9,6 @@ use usage::{NewReceipts, Usage};
 use warehouse::WarehouseError;
 
 /// Rows of `usage` that count the receipts of accepted rows that aren't counted yet.
-///
-/// # Errors
-/// [`WarehouseError`].
 pub async fn uncounted(
     usage: &Usage,
     cpu: &CpuPool,

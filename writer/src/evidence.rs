@@ -58,9 +58,6 @@ struct EvidenceShard {
 
 /// The consumer of evidence, or none if the configuration wants no evidence. Then the log doesn't
 /// keep records for it any more. Blocks.
-///
-/// # Errors
-/// [`LogOpenError`].
 pub fn consumer(verdicts: &Log, config: &WriterConfig) -> Result<Option<Box<dyn LogConsumer>>, LogOpenError> {
     if config.evidence {
         return verdicts.consumer(crate::EVIDENCE_GROUP).map(Some);

@@ -117,9 +117,6 @@ impl Inserter {
     }
 
     /// Inserts a batch, and repeats until it is stored.
-    ///
-    /// # Errors
-    /// [`NotInserted`].
     pub async fn insert(&mut self, batch: ReadBatch) -> Result<InsertedBatch, NotInserted> {
         let started = Instant::now();
         let mut pauses = self.retry.pauses();
@@ -161,9 +158,6 @@ impl Inserter {
     }
 
     /// Takes a new epoch, which ends statements of this process whose result is unknown.
-    ///
-    /// # Errors
-    /// [`NotInserted`].
     pub(crate) async fn renew_epoch(&mut self) -> Result<(), NotInserted> {
         let held = || self.warehouse.holds_epoch(&self.epoch);
         if !self.retry.until_done("warehouse", held).await? {

@@ -55,9 +55,6 @@ pub enum PipelineEnd {
 
 impl OwnedShard {
     /// Runs until the shard is revoked.
-    ///
-    /// # Errors
-    /// [`WriterError`].
     pub async fn run(mut self) -> Result<PipelineEnd, WriterError> {
         loop {
             let mut batch = None;

@@ -92,9 +92,6 @@ impl ShardReader {
 
     /// The next batch, which continues `sequence`; `None` once the shard is no longer assigned.
     /// Records that precede a wrong one come before the error.
-    ///
-    /// # Errors
-    /// [`WriterError`].
     pub async fn read(&mut self, sequence: &mut Sequence) -> Result<Option<ReadBatch>, WriterError> {
         if let Some(failed) = self.failed.take() {
             return Err(failed);
@@ -191,9 +188,6 @@ fn believable_ms(header: &Header, appended_at_ms: i64, now_ms: i64) -> i64 {
 }
 
 /// Decodes a record of `verdicts`.
-///
-/// # Errors
-/// [`WriterError::Undecodable`].
 pub fn decode(logged: &LoggedRecord) -> Result<ReadBlock, WriterError> {
     let mut block = Block::decode(&logged.record.body).map_err(|error| WriterError::Undecodable {
         offset: logged.position.offset,

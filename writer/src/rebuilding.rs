@@ -79,9 +79,6 @@ impl Rebuilder {
 
     /// Rebuilds for a short time, if it is due. A failure is repeated later, between other batches;
     /// after one whose result is unknown the writer takes a new epoch first.
-    ///
-    /// # Errors
-    /// [`NotInserted`].
     pub async fn run(&mut self, inserter: &mut Inserter, reader: &ShardReader) -> Result<(), NotInserted> {
         let started = Instant::now();
         if started < self.next_at {

@@ -138,9 +138,6 @@ pub async fn insert_rejections(
 }
 
 /// The rejected rows of refused ones.
-///
-/// # Errors
-/// [`BlockError`].
 pub fn as_rejected(refused: &[RefusedRow]) -> Result<Vec<RecordBatch>, BlockError> {
     let mut rows = Rows::default();
     for RefusedRow { row, message } in refused {

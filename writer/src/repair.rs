@@ -100,9 +100,6 @@ type SourceRanges = BTreeMap<(u32, u32), Range<u64>>;
 impl Repair<'_> {
     /// Inserts every row again whose verdict is in the log and `stored`. `progress` receives
     /// positions in the log: those that are done, and all.
-    ///
-    /// # Errors
-    /// [`RepairError`].
     pub async fn run(
         &self,
         stored: &ShardProgress,
@@ -219,9 +216,6 @@ impl Repair<'_> {
 
 /// Begin of the verdicts that are still in the log, by partition of `receipts`: rows of earlier
 /// records can't be rebuilt. Only partitions of `stored` are searched for.
-///
-/// # Errors
-/// [`RepairError`].
 pub async fn begins(verdicts: &dyn LogInspector, stored: &ShardProgress) -> Result<Vec<LogBegin>, RepairError> {
     let mut wanted: BTreeSet<(u32, u32)> = stored.partitions.iter().map(|one| (one.epoch, one.partition)).collect();
     let mut begins = Vec::new();

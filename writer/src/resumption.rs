@@ -42,9 +42,6 @@ impl From<Stopped> for ResumeError {
 }
 
 /// Takes a shard on: becomes its writer, reads where the ledger ends, and moves the consumer there.
-///
-/// # Errors
-/// [`ResumeError`].
 pub async fn resume(
     assignment: &Assignment,
     consumer: &mut dyn LogConsumer,
@@ -102,9 +99,6 @@ pub async fn resume(
 
 /// Reads what of a shard is stored: what its writer published last, and what the ledger holds
 /// beyond that.
-///
-/// # Errors
-/// [`WarehouseError`].
 pub async fn stored(warehouse: &Warehouse, shard: u32) -> Result<ShardProgress, WarehouseError> {
     let published = warehouse.progress().await?.into_iter().find(|one| one.shard == shard);
     // `receipts rewind` publishes the epoch of a new log, before anything of it is in the ledger.

@@ -101,17 +101,11 @@ const OPTIONS: &[(&str, &str)] = &[
 
 impl UnsignedReceipt {
     /// The receipt in one line.
-    ///
-    /// # Errors
-    /// The serializer fails, which no receipt makes it do.
     pub(crate) fn to_json(&self) -> Result<Vec<u8>, CommandFailure> {
         serde_json::to_vec(self).map_err(CommandFailure::input)
     }
 
     /// The receipt in many lines.
-    ///
-    /// # Errors
-    /// The serializer fails, which no receipt makes it do.
     pub(crate) fn to_indented_json(&self) -> Result<Vec<u8>, CommandFailure> {
         serde_json::to_vec_pretty(self).map_err(CommandFailure::input)
     }

@@ -51,9 +51,6 @@ macro_rules! select {
 
 impl Accounts {
     /// All accounts, newest first, [`ACCOUNTS_LISTED_MAX`] at most.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn list_accounts(&self) -> Result<Vec<AccountInfo>, AccountsError> {
         let query = sqlx::query(select!("ORDER BY created_at_ms DESC, id DESC LIMIT $2"))
             .bind(self.now_ms())
@@ -65,9 +62,6 @@ impl Accounts {
     }
 
     /// An account; `None` if there is no account with this ID.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn account(&self, account_id: &str) -> Result<Option<AccountInfo>, AccountsError> {
         let query = sqlx::query(select!("WHERE id = $2"))
             .bind(self.now_ms())
@@ -80,9 +74,6 @@ impl Accounts {
 
     /// Gives an account a quota of its own, or its tier's again, on behalf of `actor`. Returns
     /// whether there is such an account. In force as [`Accounts::set_tier`] is.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn set_quota(
         &self,
         account_id: &str,
@@ -120,9 +111,6 @@ impl Accounts {
     /// Moves an account to a tier, on behalf of `actor`, and returns the tier before; `None` if
     /// there is no such account. Its own quota ends with another tier. In force at once in this
     /// process, in others after their `cache_ms_max`.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn set_tier(&self, account_id: &str, tier: Tier, actor: &str) -> Result<Option<Tier>, AccountsError> {
         let now_ms = self.now_ms();
         let work = async {

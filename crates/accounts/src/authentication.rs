@@ -47,9 +47,6 @@ impl Accounts {
     /// Whom `bearer`, the text after `Bearer `, speaks for. Takes the same time for an unknown key
     /// as for a known one with a wrong secret. A revocation by another process is seen after
     /// `cache_ms_max` at the latest.
-    ///
-    /// # Errors
-    /// [`AuthError`].
     pub async fn authenticate(&self, bearer: &str) -> Result<Principal, AuthError> {
         let result = self.find_principal(bearer).await;
         let outcome = match &result {

@@ -131,9 +131,6 @@ impl Accounts {
 
     /// The open challenges of an account, for one domain or for all, newest first,
     /// [`CHALLENGES_MAX`] at most.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn open_challenges(
         &self,
         account_id: &str,

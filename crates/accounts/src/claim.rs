@@ -48,9 +48,6 @@ impl DueClaim {
 impl Accounts {
     /// Until when an account's claim of a domain is pending, in milliseconds since the Unix epoch.
     /// `None` if it has none.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn claim_until(&self, account_id: &str, domain: &Domain) -> Result<Option<i64>, AccountsError> {
         let query = sqlx::query_scalar("SELECT until_ms FROM domain_claims WHERE domain = $1 AND account_id = $2");
         let query = query.bind(domain.as_str()).bind(account_id);
@@ -60,9 +57,6 @@ impl Accounts {
 
     /// An account's pending claims, as domain and the instant until which each is pending, in order
     /// of the domains, [`DOMAINS_MAX`] at most.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn claims_of(&self, account_id: &str) -> Result<Vec<(String, i64)>, AccountsError> {
         let query = "SELECT domain, until_ms FROM domain_claims WHERE account_id = $1 ORDER BY domain LIMIT $2";
         let query = sqlx::query_as(query).bind(account_id).bind(DOMAINS_MAX);
@@ -72,9 +66,6 @@ impl Accounts {
 
     /// The claims that are to be decided now, those that have waited longest first, at most
     /// `claims_max`.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn due_claims(&self, claims_max: i64) -> Result<Vec<DueClaim>, AccountsError> {
         let query = "SELECT id, domain, account_id, method, include_subdomains, token_hash, until_ms FROM domain_claims
             WHERE next_at_ms <= $1 ORDER BY next_at_ms, id LIMIT $2";
@@ -129,9 +120,6 @@ impl Accounts {
 
     /// Leaves a claim whose token isn't found for an hour, or ends it once it is pending for twice
     /// [`CLAIM_MS`].
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn postpone_claim(&self, claim: &DueClaim) -> Result<(), AccountsError> {
         let now_ms = self.now_ms();
         let work = async {

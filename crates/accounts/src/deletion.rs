@@ -19,9 +19,6 @@ impl Accounts {
     /// Plans the deletion of an account with all its users, on behalf of `actor`; it may be erased
     /// `grace_ms` milliseconds from now. One that is planned already stays as it is. Until then
     /// everything continues working. `None` if there is no such account any more.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn request_deletion(
         &self,
         account_id: &str,
@@ -64,9 +61,6 @@ impl Accounts {
     }
 
     /// Takes the deletion of an account back, on behalf of `actor`.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn cancel_deletion(&self, account_id: &str, actor: &str) -> Result<Cancellation, AccountsError> {
         let now_ms = self.now_ms();
         let work = async {
@@ -92,9 +86,6 @@ impl Accounts {
     /// The accounts that may be erased at `now_ms`, those that have waited longest first, at most
     /// `accounts_max`. Whoever erases one looks again within the transaction:
     /// `erase_after_ms <= now_ms` can't be taken back any more.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn accounts_due_for_erasure(&self, now_ms: i64, accounts_max: i64) -> Result<Vec<String>, AccountsError> {
         let question = "SELECT id FROM accounts WHERE erase_after_ms <= $1 ORDER BY erase_after_ms, id LIMIT $2";
         let question = sqlx::query_scalar(question).bind(now_ms).bind(accounts_max);

@@ -308,9 +308,6 @@ pub const COLLECTIONS: &[Collection] = &[
 
 impl Accounts {
     /// Number of the account's rows in a collection.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn collection_rows(&self, account_id: &str, collection: &Collection) -> Result<u64, AccountsError> {
         let question = format!(
             "SELECT COUNT(*) FROM {} WHERE {}",
@@ -326,9 +323,6 @@ impl Accounts {
 
     /// At most `rows_max` rows of a collection, oldest first, that come after `after`. There are no
     /// more if there are none.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn collection_page(
         &self,
         account_id: &str,

@@ -7,9 +7,6 @@ impl Accounts {
     /// Takes the job `name` for `holder` until `for_ms` milliseconds from now, or holds it for so
     /// much longer. `false` if another holder's time isn't over. A holder that stays away longer
     /// than its time may meet its successor: each step must bear being done twice.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn claim(&self, name: &str, holder: &str, for_ms: i64) -> Result<bool, AccountsError> {
         let now_ms = self.now_ms();
         let claim = "INSERT INTO jobs (name, holder, until_ms) VALUES ($1, $2, $3)

@@ -118,9 +118,6 @@ impl Accounts {
     }
 
     /// The keys of an account, newest first, at most `items_max`, from `after` on.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn keys_page(
         &self,
         account_id: &str,
@@ -145,9 +142,6 @@ impl Accounts {
     }
 
     /// A key of an account; none if it has no such key.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn key(&self, account_id: &str, key_id: &str) -> Result<Option<KeyInfo>, AccountsError> {
         let question = sqlx::query(select!("WHERE account_id = $1 AND id = $2"));
         let question = question.bind(account_id).bind(key_id);
@@ -158,9 +152,6 @@ impl Accounts {
     }
 
     /// The keys of all accounts, newest first, [`KEYS_LISTED_MAX`] at most: for the operator.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn list_keys(&self) -> Result<Vec<KeyInfo>, AccountsError> {
         let question = sqlx::query(select!("ORDER BY created_at_ms DESC, id DESC LIMIT $1")).bind(KEYS_LISTED_MAX);
         let rows = self
@@ -171,9 +162,6 @@ impl Accounts {
 
     /// Takes a key back permanently: one of `account_id`'s, or whoever's where that is `None` (the
     /// operator). Holds at once in this process, and in others after their `cache_ms_max`.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn revoke_key(
         &self,
         account_id: Option<&str>,

@@ -110,9 +110,6 @@ pub struct Outbox {
 impl Accounts {
     /// Claims a mail that is due, for `lease_ms` milliseconds. What isn't true any more is put away
     /// on the way.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn claim_mail(&self, holder: &str, lease_ms: i64) -> Result<Option<ClaimedMail>, AccountsError> {
         self.timed("claim_mail", async {
             let now_ms = self.now_ms();
@@ -210,18 +207,12 @@ impl Accounts {
     }
 
     /// The server will never take it.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn mail_refused(&self, id: &str, holder: &str, problem: &str) -> Result<(), AccountsError> {
         self.timed("mail_refused", self.end_mail(id, holder, "refused", problem))
             .await
     }
 
     /// The server doesn't take it now: again in `after_ms` milliseconds.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn mail_failed(&self, id: &str, holder: &str, after_ms: i64, problem: &str) -> Result<(), AccountsError> {
         let at_ms = self.now_ms().saturating_add(after_ms);
         self.timed("mail_failed", self.requeue(id, holder, at_ms, problem))
@@ -229,9 +220,6 @@ impl Accounts {
     }
 
     /// Removes mails that ended long ago.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn tidy_outbox(&self) -> Result<(), AccountsError> {
         let old = sqlx::query("DELETE FROM mails WHERE ended_at_ms <= $1").bind(self.now_ms().saturating_sub(KEPT_MS));
         self.timed("tidy_outbox", async { Ok(old.execute(&self.pool).await?) })
@@ -240,9 +228,6 @@ impl Accounts {
     }
 
     /// Counts the mails in the outbox.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn outbox(&self) -> Result<Outbox, AccountsError> {
         let question =
             sqlx::query_as("SELECT state, COUNT(*) FROM mails WHERE state NOT IN ('sent', 'moot') GROUP BY state");

@@ -126,9 +126,6 @@ impl Accounts {
     }
 
     /// Returns the account whose verification of a domain holds.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn domain_account(&self, domain: &Domain) -> Result<Option<String>, AccountsError> {
         let query = "SELECT account_id FROM domains
             WHERE domain = $1 AND revoked_at_ms IS NULL AND expires_at_ms > $2";
@@ -138,9 +135,6 @@ impl Accounts {
     }
 
     /// Returns the operators of an account or of all, by domain, at most 10,000.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn operators(&self, account_id: Option<&str>) -> Result<Vec<Operator>, AccountsError> {
         let query = format!(
             "SELECT {COLUMNS} FROM {TABLES} WHERE operators.account_id = $2 OR $2 = ''
@@ -153,9 +147,6 @@ impl Accounts {
     }
 
     /// Returns an operator; of an account, if one is given.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn operator(&self, id: Uuid, account_id: Option<&str>) -> Result<Option<Operator>, AccountsError> {
         let query = format!("SELECT {COLUMNS} FROM {TABLES} WHERE operators.operator_id = $2");
         let query = sqlx::query(sqlx::AssertSqlSafe(query)).bind(self.now_ms());
@@ -169,9 +160,6 @@ impl Accounts {
 
 impl Accounts {
     /// Records that stored receipts of an operator's key get another operator.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn note_reattribution(
         &self,
         operator: &Operator,

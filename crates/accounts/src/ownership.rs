@@ -46,17 +46,11 @@ pub enum TransferError {
 impl Accounts {
     /// The domains of an account or of all, in order, verified or not, at most
     /// [`DOMAINS_LISTED_MAX`].
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn owned_domains(&self, account_id: Option<&str>) -> Result<Vec<OwnedDomain>, AccountsError> {
         self.find_owned(account_id.unwrap_or_default(), "").await
     }
 
     /// A domain, verified or not. `None` if no account has or had it.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn owned_domain(&self, domain: &Domain) -> Result<Option<OwnedDomain>, AccountsError> {
         Ok(self.find_owned("", domain.as_str()).await?.pop())
     }

@@ -63,9 +63,6 @@ macro_rules! select {
 impl Accounts {
     /// The proofs that are to be checked now, those that have waited longest first, at most
     /// `proofs_max`. Suspended domains are among them.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn due_proofs(&self, proofs_max: i64) -> Result<Vec<Proof>, AccountsError> {
         let query = select!("proof_next_at_ms <= $1 ORDER BY proof_next_at_ms, domain LIMIT $2");
         let query = sqlx::query(query).bind(self.now_ms()).bind(proofs_max);
@@ -77,9 +74,6 @@ impl Accounts {
     /// Proofs by one of two methods that aren't due and were found last time, the latest first, at
     /// most `proofs_max`. A service that finds none of them has a broken network, rather than so
     /// many domains without a proof.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn witness_proofs(
         &self,
         methods: [VerificationMethod; 2],
@@ -99,9 +93,6 @@ impl Accounts {
 
     /// The proof of a domain, due or not, whoever owns it. `None` if there is none that could be
     /// checked again, or the verification was given back or is past its end.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn proof(&self, domain: &Domain) -> Result<Option<Proof>, AccountsError> {
         let query = sqlx::query(select!("domain = $2"));
         let query = query.bind(self.now_ms()).bind(domain.as_str());
@@ -198,9 +189,6 @@ impl Accounts {
 
     /// Notes that a due proof couldn't be looked for, for no fault of its domain: it is due again
     /// in an hour.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn proof_postponed(&self, proof: &Proof) -> Result<(), AccountsError> {
         let change = "UPDATE domains SET proof_next_at_ms = $1
             WHERE domain = $2 AND verification_id = $3 AND proof_next_at_ms = $4";

@@ -107,9 +107,6 @@ impl Accounts {
     }
 
     /// The account that `domain` belongs to, whether or not its verification still holds.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn account_of(&self, domain: &Domain) -> Result<Option<String>, AccountsError> {
         let question = sqlx::query_scalar("SELECT account_id FROM domains WHERE domain = $1").bind(domain.as_str());
         self.timed("account_of", async { Ok(question.fetch_optional(&self.pool).await?) })

@@ -73,9 +73,6 @@ pub struct ShardMap {
 
 impl ShardMap {
     /// Checks the entries, in the order of their versions.
-    ///
-    /// # Errors
-    /// [`ShardMapError`].
     pub fn new(entries: Vec<ShardMapEntry>) -> Result<Self, ShardMapError> {
         let mut hash = Sha256::new();
         let mut last_day = i64::MIN;

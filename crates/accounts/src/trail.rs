@@ -97,9 +97,6 @@ pub struct TrailEntry {
 
 impl Accounts {
     /// The trail of an account, newest first, at most `items_max`, from `after` on.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn trail_page(
         &self,
         account_id: &str,

@@ -14,9 +14,6 @@ pub(crate) fn read(words: Option<&str>) -> Vec<String> {
 
 impl Accounts {
     /// Returns the domains of the operators that an account chose, in order; empty if all count.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn trusted_operators(&self, account_id: &str) -> Result<Vec<String>, AccountsError> {
         let query = sqlx::query("SELECT trusted_operators FROM accounts WHERE id = $1").bind(account_id);
         let work = async { Ok(query.fetch_optional(&self.pool).await?) };

@@ -153,9 +153,6 @@ macro_rules! select {
 impl Accounts {
     /// The user that `subject` is. At the first time a user is made, and an account for it; of many
     /// at one time, in however many processes, one makes both.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn sign_in(&self, subject: &Subject) -> Result<User, AccountsError> {
         let work = async {
             match self.find_user(subject).await? {
@@ -212,9 +209,6 @@ impl Accounts {
 
     /// Corrects what is known of a user, on behalf of `actor`. `None` if there is no such user any
     /// more.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn change_user(
         &self,
         user_id: &str,

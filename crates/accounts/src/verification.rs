@@ -86,9 +86,6 @@ impl Verification {
 
 impl Accounts {
     /// An account's domain, whether or not its verification holds.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn verification(&self, account_id: &str, domain: &Domain) -> Result<Option<Verification>, AccountsError> {
         let question = format!("SELECT {COLUMNS} FROM domains WHERE domain = $1 AND account_id = $2");
         let question = sqlx::query(sqlx::AssertSqlSafe(question))
@@ -102,9 +99,6 @@ impl Accounts {
 
     /// The domains of an account, in order: those whose verification holds, and others up to
     /// [`DOMAINS_MAX`] together, those first that were proven last.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn verifications(&self, account_id: &str) -> Result<Vec<Verification>, AccountsError> {
         let question = format!(
             "SELECT {COLUMNS} FROM domains WHERE account_id = $1
@@ -170,9 +164,6 @@ impl Accounts {
     /// Gives a domain back: its verification ends now, and its open challenges with it; or
     /// withdraws the account's claim of it. `false` if the account has neither a verification that
     /// holds or is suspended, nor a claim. Seen by other processes after their `cache_ms_max`.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn revoke_verification(
         &self,
         account_id: &str,

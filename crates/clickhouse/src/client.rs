@@ -135,9 +135,6 @@ impl SqlStatement {
 impl ClickHouseClient {
     /// Makes a client of `config.database`. Connects to nothing yet: an unreachable ClickHouse
     /// shows at the first call. [`Self::damage`] keeps damage whose message `keeps_damage` accepts.
-    ///
-    /// # Errors
-    /// [`WarehouseError::Config`].
     pub fn new(
         target: &Target,
         config: &WarehouseConfig,
@@ -223,9 +220,6 @@ impl ClickHouseClient {
     }
 
     /// Whether the warehouse answers a query.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn ping(&self) -> Result<(), WarehouseError> {
         self.outside()
             .one::<u8>("ping", SqlStatement::new("SELECT 1"))
@@ -240,9 +234,6 @@ impl ClickHouseClient {
     }
 
     /// All rows of a query. `name` is its label in metrics.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn rows<T: RowOwned + RowRead>(
         &self,
         name: &'static str,
@@ -254,9 +245,6 @@ impl ClickHouseClient {
     }
 
     /// The one row of a query.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn one<T: RowOwned + RowRead>(
         &self,
         name: &'static str,
@@ -268,9 +256,6 @@ impl ClickHouseClient {
     }
 
     /// Runs a statement that answers with nothing.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn execute(&self, name: &'static str, call: SqlStatement) -> Result<(), WarehouseError> {
         let (query, wait_max) = self.query(call);
         self.timed(name, wait_max, async move { Ok(query.execute().await?) })
@@ -279,9 +264,6 @@ impl ClickHouseClient {
 
     /// Inserts `rows` rows, which `stream` has in the format of the statement. `Ok` means that they
     /// are durable. `table` is the label in metrics.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn insert(
         &self,
         table: &'static str,

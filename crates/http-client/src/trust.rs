@@ -60,9 +60,6 @@ pub fn roots(ca_file: Option<&Path>) -> Result<RootCertStore, TrustError> {
 }
 
 /// Reads the certificates of a PEM file, at least one.
-///
-/// # Errors
-/// [`TrustError::File`].
 pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TrustError> {
     let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     match read {
@@ -73,9 +70,6 @@ pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TrustEr
 }
 
 /// Begins the configuration of a client that trusts `roots`.
-///
-/// # Errors
-/// [`TrustError::Tls`].
 pub fn client_config(roots: RootCertStore) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>, TrustError> {
     Ok(
         ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))

@@ -114,9 +114,6 @@ struct DirectoryKeySet {
 /// 2048 bits and the exponent 65,537. A faulty one is an `Err`, which has its number and the fault.
 /// Keys of other kinds are skipped, as RFC 7517 section 5 has it. `now_s` is in seconds since the
 /// Unix epoch.
-///
-/// # Errors
-/// [`DirectoryError`].
 pub fn parse_directory(
     body: &[u8],
     keys_max: usize,

@@ -37,9 +37,6 @@ impl OutboundClient {
     }
 
     /// Whether `url` is one that may be asked, as far as can be told without the DNS.
-    ///
-    /// # Errors
-    /// [`Error::Refused`].
     pub fn check(&self, url: &str) -> Result<(), Error> {
         let target = RequestTarget::parse(url, &self.resources.config)?;
         match target.host {

@@ -32,9 +32,6 @@ impl Fetched {
     }
 
     /// Itself, if the status is 2xx.
-    ///
-    /// # Errors
-    /// [`Error::BadStatus`].
     pub fn success(self) -> Result<Self, Error> {
         if self.status.is_success() {
             return Ok(self);

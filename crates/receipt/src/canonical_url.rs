@@ -40,9 +40,6 @@ pub enum CanonicalUrlError {
 }
 
 /// Returns the canonical form of a URL.
-///
-/// # Errors
-/// [`CanonicalUrlError`].
 pub fn canonical_url(url: &str) -> Result<CanonicalUrl, CanonicalUrlError> {
     let given_host = rules::url_host(url).ok_or(CanonicalUrlError::NotContent)?;
     let (scheme, rest) = url.split_once("://").ok_or(CanonicalUrlError::NotContent)?;
@@ -89,9 +86,6 @@ pub fn canonical_url(url: &str) -> Result<CanonicalUrl, CanonicalUrlError> {
 
 /// Returns the entry ID of a URL whose publisher doesn't list it: the UUIDv5 (RFC 9562, section
 /// 5.5) of its canonical form in the URL namespace (RFC 9562, section 6.6).
-///
-/// # Errors
-/// [`CanonicalUrlError`].
 pub fn entry_id_of(url: &str) -> Result<Uuid, CanonicalUrlError> {
     canonical_url(url).map(|url| url.entry_id())
 }

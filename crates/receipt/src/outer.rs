@@ -152,9 +152,6 @@ impl Judge {
 
     /// Checks that a body is one well-formed receipt, and that `header` is its key's signature over
     /// the body.
-    ///
-    /// # Errors
-    /// [`NotSigned`].
     pub fn check_signed_receipt(
         &self,
         body: &[u8],
@@ -212,9 +209,6 @@ impl Judge {
     }
 
     /// Verifies the signature of a batch, which its receipts' key must have made.
-    ///
-    /// # Errors
-    /// [`NotSigned`].
     pub fn verify_batch(&self, batch: UnverifiedBatch) -> Result<(BatchHead, Signer), NotSigned> {
         let UnverifiedBatch {
             head,
@@ -233,9 +227,6 @@ impl Judge {
     }
 
     /// Checks that a body is one well-formed batch that its receipts' key signed.
-    ///
-    /// # Errors
-    /// [`NotSigned`].
     pub fn check_signed_batch(&self, body: &[u8], received_at_ms: i64) -> Result<(BatchHead, Signer), NotSigned> {
         self.verify_batch(self.read_signed_batch(body, received_at_ms)?)
     }

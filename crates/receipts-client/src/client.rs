@@ -76,9 +76,6 @@ pub struct ReceiptsClient {
 impl ReceiptsClient {
     /// Takes over what earlier processes left in the spool, and begins to deliver it. Reads the
     /// spool, so call it before anything waits; on a tokio runtime.
-    ///
-    /// # Errors
-    /// [`StartError`].
     pub fn start(gateway: &GatewayClient, signer: ReceiptSigner, options: ClientOptions) -> Result<Self, StartError> {
         options.validate().map_err(StartError::Options)?;
         let unusable = |source| StartError::Spool {
@@ -139,9 +136,6 @@ impl ReceiptsClient {
     }
 
     /// Makes a use a receipt, which isn't queued. For callers with a pool of threads for signing.
-    ///
-    /// # Errors
-    /// [`UseError`].
     pub fn sign(&self, content_use: &Use) -> Result<SignedReceipt, UseError> {
         self.shared.signer.sign(content_use)
     }

@@ -74,9 +74,6 @@ impl Retry {
     }
 
     /// Repeats `attempt` until it succeeds. `part` is what readiness and log lines name.
-    ///
-    /// # Errors
-    /// [`Stopped`].
     pub async fn until_done<F, T, E>(&self, part: &'static str, mut attempt: impl FnMut() -> F) -> Result<T, Stopped>
     where
         F: Future<Output = Result<T, E>>,
@@ -95,9 +92,6 @@ impl Retry {
     }
 
     /// Reports a failure and pauses.
-    ///
-    /// # Errors
-    /// [`Stopped`].
     pub async fn pause(&self, part: &'static str, error: &impl Display, pauses: &mut Pauses) -> Result<(), Stopped> {
         self.parts.failed(part, format!("{part}: {error}"));
         tracing::warn!(part, %error, "an attempt failed; retrying");

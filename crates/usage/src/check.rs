@@ -85,9 +85,6 @@ type PublisherCounts = BTreeMap<String, i64>;
 impl Usage {
     /// Compares the aggregates of a UTC day with each other and with `receipts`. Takes some seconds
     /// longer where they differ from `receipts`: a writer may be inserting.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn check_day(&self, day: u32) -> Result<Vec<Mismatch>, WarehouseError> {
         let mut receipts = self.receipts_of(day).await?;
         let sums = self.sums_of(day).await?;
@@ -125,9 +122,6 @@ impl Usage {
 
     /// UTC days between two instants (in milliseconds) with rows in `usage` or `receipts`, newest
     /// first.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn days(&self, from_ms: i64, to_ms: i64) -> Result<Vec<u32>, WarehouseError> {
         let second = |ms: i64| u32::try_from(ms.div_euclid(1_000).clamp(0, i64::from(u32::MAX))).unwrap_or(0);
         let from = second(from_ms).max(self.oldest_day());

@@ -106,9 +106,6 @@ impl NewReceipts {
 
     /// Rows of `usage` that count the receipts: a batch for each insert, in the table's order.
     /// Inserts have at most `insert_rows_max` rows, but those of one receipt.
-    ///
-    /// # Errors
-    /// [`WarehouseError::BadRows`].
     pub fn rows(&self, insert_rows_max: u64) -> Result<Vec<RecordBatch>, WarehouseError> {
         let receipts_max = usize::try_from(insert_rows_max / ROWS_PER_RECEIPT).unwrap_or(usize::MAX);
         let receipts_max = receipts_max.clamp(1, INSERT_RECEIPTS_MAX);
@@ -153,9 +150,6 @@ fn text_bytes_of(columns: &Columns, row: usize) -> usize {
 
 impl Usage {
     /// Looks up which of these keys are counted.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn counted(&self, keys: &[CountedKey]) -> Result<HashSet<CountedKey>, WarehouseError> {
         let mut counted = HashSet::new();
         for keys in keys.chunks(LOOKUP_KEYS_MAX) {
@@ -187,9 +181,6 @@ impl Usage {
     /// Inserts rows of [`NewReceipts::rows`], as the shard's writer if `epoch` is given. Each batch
     /// is stored as a whole or not at all. After an unknown result, look the keys up again before
     /// another attempt.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn insert(&self, rows: &[RecordBatch], epoch: Option<&WriterEpoch>) -> Result<(), WarehouseError> {
         for batch in rows {
             let batch = std::slice::from_ref(batch);
@@ -200,9 +191,6 @@ impl Usage {
 
     /// Stores accepted rows of verdicts and counts those that are new; how many were new. For
     /// processes that are the only writer.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn insert_counted(&self, accepted: &[RecordBatch]) -> Result<usize, WarehouseError> {
         self.warehouse.insert_accepted(accepted, None).await?;
         let new = NewReceipts::of(accepted).map_err(|_| WarehouseError::BadRows("they aren't columns of verdicts"))?;

@@ -62,9 +62,6 @@ impl Usage {
     /// Removes counted keys of a UTC day that no publisher has a receipt for, as the shard's writer
     /// if `epoch` is given, and returns how many. They can exist only after rows of `receipts` were
     /// lost. Call it after the day's publishers were rebuilt.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     async fn remove_orphaned_keys(&self, day: u32, epoch: Option<&WriterEpoch>) -> Result<u64, WarehouseError> {
         let sums = "SELECT sumIf(receipts, grain = 'counted') - sumIf(receipts, grain = 'entry') FROM usage
              WHERE grain IN ('counted', 'entry') AND time >= {day:UInt32} AND time < {end:UInt32}";

@@ -16,9 +16,6 @@ pub struct EmbeddedEngine {
 
 impl EmbeddedEngine {
     /// Finds and loads libchdb: [`Engine::load`].
-    ///
-    /// # Errors
-    /// [`EngineError`].
     pub fn load(config: &WarehouseConfig) -> Result<(), EngineError> {
         Engine::load(config)
     }
@@ -45,9 +42,6 @@ impl EmbeddedEngine {
 
     /// As [`start`](Self::start), but tables that are gone are recreated, empty, and returned by
     /// name: for a repair, which writes their rows again.
-    ///
-    /// # Errors
-    /// [`EngineError`].
     pub async fn start_for_repair(
         config: &WarehouseConfig,
         data_dir: &Path,

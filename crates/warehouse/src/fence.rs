@@ -60,9 +60,6 @@ fn shard_prefix(shard: u32) -> String {
 impl Warehouse {
     /// Becomes the shard's writer: takes an epoch above all others and ends the statements of
     /// earlier writers. `None` if another writer was faster.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn take_epoch(&self, shard: u32) -> Result<Option<WriterEpoch>, WarehouseError> {
         let greatest = self.greatest_epoch(shard).await?;
         let epoch = WriterEpoch {
@@ -90,9 +87,6 @@ impl Warehouse {
 
     /// Whether the epoch is still the shard's greatest. Epochs only grow, so `true` also holds for
     /// everything before.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn holds_epoch(&self, epoch: &WriterEpoch) -> Result<bool, WarehouseError> {
         let greatest = self.greatest_epoch(epoch.shard).await?;
         Ok(greatest.is_some_and(|pair| (pair.number, pair.token) == (epoch.number, epoch.token)))
@@ -102,9 +96,6 @@ impl Warehouse {
     /// condition holds while no later writer has superseded this one. All rows become one block,
     /// and so one part per partition of the table. `Ok` means that they are durable, or that this
     /// writer was superseded ([`Self::holds_epoch`]).
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn insert_select(
         &self,
         name: &'static str,
@@ -124,9 +115,6 @@ impl Warehouse {
     }
 
     /// Another shard whose writers have worked in this database.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn writer_of_other_shard(&self, shard: u32) -> Result<Option<u32>, WarehouseError> {
         let sql = "SELECT shard FROM writers WHERE shard != {shard:UInt32} LIMIT 1";
         let other = SqlStatement::new(sql).with("shard", shard);

@@ -11,9 +11,6 @@ impl Warehouse {
     /// ([`Self::holds_epoch`]). Inserting the same rows again changes nothing, so an error that
     /// [may pass](WarehouseError::is_retryable) is answered by another attempt;
     /// [`WarehouseError::remedy`] says what helps against the others.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn insert_accepted(
         &self,
         verdicts: &[RecordBatch],
@@ -24,9 +21,6 @@ impl Warehouse {
 
     /// Inserts the rejected rows of verdicts into `rejected`; as
     /// [`insert_accepted`](Self::insert_accepted).
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn insert_rejections(
         &self,
         verdicts: &[RecordBatch],
@@ -37,9 +31,6 @@ impl Warehouse {
 
     /// Inserts the bytes of accepted rows of verdicts into `evidence`. Inserting the same rows
     /// again changes nothing, so this needs no epoch.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn insert_evidence(&self, verdicts: &[RecordBatch]) -> Result<(), WarehouseError> {
         self.insert_verdicts(&arrow::EVIDENCE, verdicts, None).await
     }
@@ -66,9 +57,6 @@ impl Warehouse {
     }
 
     /// Inserts ledger rows; as [`insert_accepted`](Self::insert_accepted).
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn insert_ledger(&self, rows: &[LedgerRow], epoch: Option<&WriterEpoch>) -> Result<(), WarehouseError> {
         self.insert_columns("ledger", LedgerRow::columns(rows)?, epoch).await
     }
@@ -90,9 +78,6 @@ impl Warehouse {
     /// Inserts batches of a table's columns as one stream, as the shard's writer if `epoch` is
     /// given. `structure` has the batches' columns with their types, as `input()` takes them. One
     /// batch becomes one block, and so one part per partition of the table.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn insert_arrow(
         &self,
         table: &'static str,

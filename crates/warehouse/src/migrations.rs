@@ -183,9 +183,6 @@ impl Warehouse {
 
     /// Recreates tables, empty, that were lost from a schema that is up to date; returns which.
     /// The writer inserts their rows again from the log.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn restore_tables(&self) -> Result<Vec<String>, WarehouseError> {
         let mut missing = Vec::new();
         for shard in self.shards() {

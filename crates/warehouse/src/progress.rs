@@ -85,9 +85,6 @@ struct StoredProgress {
 
 impl Warehouse {
     /// Reads the progress that the writers of all shards have published, by shard.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn progress(&self) -> Result<Vec<ShardProgress>, WarehouseError> {
         let call = SqlStatement::new(
             "SELECT shard, version, verdicts_epoch, verdicts_offset, source_partitions, shards, partitions
@@ -98,9 +95,6 @@ impl Warehouse {
     }
 
     /// Publishes how far a shard's writer has come.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn publish_progress(
         &self,
         progress: &ShardProgress,
@@ -133,9 +127,6 @@ impl Warehouse {
 
 impl Warehouse {
     /// The next record of `verdicts` whose evidence isn't stored yet, if any of the shard's is.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn evidence_progress(&self, shard: u32) -> Result<Option<VerdictsPosition>, WarehouseError> {
         let call = SqlStatement::new(
             "SELECT verdicts_epoch, verdicts_offset FROM evidence_progress FINAL WHERE shard = {shard:UInt32}",
@@ -146,9 +137,6 @@ impl Warehouse {
     }
 
     /// Publishes the next record of `verdicts` whose evidence isn't stored yet.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn publish_evidence_progress(&self, shard: u32, next: VerdictsPosition) -> Result<(), WarehouseError> {
         let columns = vec![
             ("shard", "UInt32", u32s(shard)),

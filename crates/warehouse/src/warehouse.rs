@@ -41,9 +41,6 @@ impl Deref for Warehouse {
 
 impl Warehouse {
     /// Makes a client. Connects to nothing yet: an unreachable warehouse shows at the first call.
-    ///
-    /// # Errors
-    /// [`WarehouseError::Config`].
     pub fn new(target: &Target, config: &WarehouseConfig) -> Result<Self, WarehouseError> {
         let client = ClickHouseClient::new(target, config, names_a_part)?;
         let shards = config.of_shards();
@@ -68,9 +65,6 @@ impl Warehouse {
 
     /// Makes a client and checks that the warehouse answers, and that a server is
     /// [one that we can use](Self::check_server).
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn connect(target: &Target, config: &WarehouseConfig) -> Result<Self, WarehouseError> {
         let warehouse = Self::new(target, config)?;
         warehouse.ping().await?;

@@ -135,9 +135,6 @@ impl Accounts {
 
     /// The keys in the registry, of one client or of all, by client and fingerprint, at most
     /// [`CLIENTS_LISTED_MAX`].
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn client_keys(&self, client_id: Option<Uuid>) -> Result<Vec<ClientInfo>, AccountsError> {
         let registry = "SELECT client_id, fingerprint, name, changed_at_ms, revoked_from_ms FROM client_keys
             WHERE client_id = $1 OR $1 = '' ORDER BY client_id, fingerprint LIMIT $2";

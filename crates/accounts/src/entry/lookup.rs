@@ -50,9 +50,6 @@ impl Accounts {
     /// Looks up the entries of URLs, in their order. An entry is found only if its account speaks
     /// for the host of its URL now, so at most one account's entry is found for a URL: that of the
     /// nearest verified domain.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn entries_by_url(&self, urls: &[CanonicalUrl]) -> Result<Vec<ListedEntry>, AccountsError> {
         let verified = self.verified_domains(urls).await?;
         let owners: Vec<Option<Owner<'_>>> = urls.iter().map(|url| owner(&verified, url.host())).collect();

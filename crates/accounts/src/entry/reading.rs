@@ -52,9 +52,6 @@ pub struct EntryLabel {
 
 impl Accounts {
     /// An entry of the account.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn entry(&self, account_id: &str, id: Uuid) -> Result<Option<Entry>, AccountsError> {
         self.timed("entry", entry_of(&self.pool, account_id, id)).await
     }
@@ -62,9 +59,6 @@ impl Accounts {
     /// The entries of the account that `filter` lets through, the newest first, from behind `after`
     /// on, `limit` ([`ENTRY_PAGE_MAX`]) at most; there may be fewer, or none, and more behind them.
     /// Going from page to page shows no entry twice, and each one that is there all the while.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn entry_page(
         &self,
         account_id: &str,

@@ -31,9 +31,6 @@ pub enum RequestedErasure {
 impl Accounts {
     /// Takes the wish of an account, on behalf of `actor`. The erasure is stored, begins `delay_ms`
     /// milliseconds from now, and can be cancelled until then. The account gets a mail.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn request_erasure(
         &self,
         account_id: &str,
@@ -90,9 +87,6 @@ impl Accounts {
 
     /// Begins the erasure of an account whose time to be kept after all is over, once; `false` if
     /// it isn't due (any more).
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn begin_account_erasure(&self, account_id: &str) -> Result<bool, AccountsError> {
         let now_ms = self.now_ms();
         let work = async {
@@ -130,9 +124,6 @@ impl Accounts {
     }
 
     /// An erasure of an account; none if it has no such.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn erasure(&self, account_id: &str, id: &str) -> Result<Option<Erasure>, AccountsError> {
         let question = sqlx::query(select!("WHERE account_id = $1 AND id = $2"));
         let question = question.bind(account_id).bind(id);
@@ -144,9 +135,6 @@ impl Accounts {
 
     /// Erasures that have begun and aren't done, those first that were looked at least recently; at
     /// most 100.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn open_erasures(&self) -> Result<Vec<Erasure>, AccountsError> {
         let question = select!("WHERE state IN ('store', 'warehouse') ORDER BY looked_at_ms, id LIMIT $1");
         let question = sqlx::query(question).bind(FOUND_MAX);
@@ -158,9 +146,6 @@ impl Accounts {
 
     /// Erasures of clients' metadata that are done and that nobody has looked at since `before_ms`;
     /// at most 100. What was in the log when they were done may still come into the warehouse.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn erasures_to_look_after(&self, before_ms: i64) -> Result<Vec<Erasure>, AccountsError> {
         let question = select!("WHERE state = 'done' AND looked_at_ms < $1 ORDER BY looked_at_ms, id LIMIT $2");
         let question = sqlx::query(question).bind(before_ms).bind(FOUND_MAX);

@@ -18,9 +18,6 @@ pub enum CancelledErasure {
 impl Accounts {
     /// Cancels an erasure of an account that hasn't begun, on behalf of `actor`. The account gets a
     /// mail. Nothing changes if it was cancelled before.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn cancel_erasure(
         &self,
         account_id: &str,

@@ -104,9 +104,6 @@ impl Accounts {
 
     /// Notes how many rows of the warehouse an erasure is about to change, unless that was noted
     /// before: what comes after a crash finds fewer.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn note_erased_rows(&self, id: &str, rows: &[(&str, u64)]) -> Result<(), AccountsError> {
         let work = async {
             let mut transaction = self.begin().await?;
@@ -132,9 +129,6 @@ impl Accounts {
 
     /// Ends an erasure, once: `false` if it was ended before, or isn't as far. The account gets a
     /// mail, if it still has an address.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn finish_erasure(&self, id: &str) -> Result<bool, AccountsError> {
         let now_ms = self.now_ms();
         let work = async {
@@ -175,9 +169,6 @@ impl Accounts {
     }
 
     /// Notes what keeps an erasure up, for whoever requests it.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn note_erasure_problem(&self, id: &str, problem: &str) -> Result<(), AccountsError> {
         let problem: String = problem.chars().take(PROBLEM_CHARS_MAX).collect();
         let note =
@@ -190,9 +181,6 @@ impl Accounts {
 
     /// Notes that an erasure that is done was looked after; with `settled` for the last time, and
     /// the domains it was about are forgotten.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn note_erasure_looked_after(&self, id: &str, settled: bool) -> Result<(), AccountsError> {
         let note = if settled {
             "UPDATE erasures SET looked_at_ms = $1, state = 'settled', coverage = '{\"domains\":[],\"inherited\":[]}'

@@ -85,9 +85,6 @@ impl Accounts {
     }
 
     /// Returns the client IDs that an operator claims, in order.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn operator_clients(&self, operator: &Operator) -> Result<Vec<Uuid>, AccountsError> {
         let query = "SELECT client_id FROM operator_clients WHERE operator_id = $1 ORDER BY client_id";
         let query = sqlx::query(query).bind(operator.id.to_string());

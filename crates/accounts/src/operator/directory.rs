@@ -31,9 +31,6 @@ pub struct DueDirectory {
 impl Accounts {
     /// Returns the operators whose domain is proven and whose directory is due, those that have
     /// been due longest first.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn due_directories(&self) -> Result<Vec<Operator>, AccountsError> {
         let now_ms = self.now_ms();
         let mut due = self.operators(None).await?;
@@ -44,9 +41,6 @@ impl Accounts {
 
     /// Takes an operator's directory, unless another process has taken it since it was read. For a
     /// minute no other process gets it.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn take_directory(&self, operator: Operator) -> Result<Option<DueDirectory>, AccountsError> {
         let take = "UPDATE operators SET directory_next_at_ms = $1
             WHERE operator_id = $2 AND directory_next_at_ms = $3 RETURNING directory_etag";
@@ -58,9 +52,6 @@ impl Accounts {
     }
 
     /// Stores the outcome of a fetch: the state, and the answer's `ETag`, or `None` to leave it.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn store_directory(
         &self,
         operator: &Operator,

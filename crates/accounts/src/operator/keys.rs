@@ -150,9 +150,6 @@ impl Accounts {
 
     /// Returns the periods of an operator's keys: those that are open, then the others, each newest
     /// first, at most 1,000.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn operator_keys(&self, operator: &Operator) -> Result<Vec<OperatorKey>, AccountsError> {
         let query = "SELECT fingerprint, thumbprint, pem, algorithm, source, from_ms, until_ms FROM operator_keys
             WHERE operator_id = $1

@@ -15,9 +15,6 @@ const IDS_PER_STATEMENT: usize = 256;
 impl Accounts {
     /// Returns those of `ids` that are entries of any account, with the domains that they are on:
     /// accounts choose IDs by themselves, so entries of several may have the same.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn existing_entries(&self, ids: &[Uuid]) -> Result<HashMap<Uuid, Vec<String>>, AccountsError> {
         let mut existing: HashMap<Uuid, Vec<String>> = HashMap::new();
         for chunk in ids.chunks(IDS_PER_STATEMENT) {

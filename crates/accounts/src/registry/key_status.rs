@@ -38,9 +38,6 @@ impl KeyStatus {
 
 impl Accounts {
     /// Reads the status of each of `keys`, in their order.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn client_key_statuses(&self, keys: &[ClientKey]) -> Result<Vec<KeyStatus>, AccountsError> {
         let distinct: Vec<ClientKey> = keys.iter().copied().collect::<BTreeSet<_>>().into_iter().collect();
         let mut found = HashMap::new();

@@ -56,9 +56,6 @@ fn in_order<K: Eq + Hash, V: Clone>(wanted: &[K], found: &HashMap<K, Vec<V>>) ->
 impl Accounts {
     /// Returns each key's periods, in the order of `keys`. A period ends with the verification of
     /// the operator's domain.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn operator_periods(&self, keys: &[Fingerprint]) -> Result<Vec<Arc<[OperatorPeriod]>>, AccountsError> {
         let mut found: HashMap<Fingerprint, Vec<OperatorPeriod>> = HashMap::new();
         for chunk in keys.chunks(PER_STATEMENT) {
@@ -91,9 +88,6 @@ impl Accounts {
 
     /// Returns the claims on each of these client IDs by operators whose domain is proven, in the
     /// order of `ids`, each ID's oldest first.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn client_claims(&self, ids: &[Uuid]) -> Result<Vec<Arc<[ClientClaim]>>, AccountsError> {
         let mut found: HashMap<Uuid, Vec<ClientClaim>> = HashMap::new();
         for chunk in ids.chunks(PER_STATEMENT) {

@@ -22,9 +22,6 @@ impl Accounts {
     /// Returns when each of these hosts was verified first, in their order: in milliseconds since
     /// the Unix epoch, or `None` if it never was. A verification of a parent domain with its
     /// subdomains is one of the host. Verifications that have expired, or were revoked, count.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn first_verifications(&self, hosts: &[Arc<str>]) -> Result<Vec<Option<i64>>, AccountsError> {
         let domains = hosts.iter().flat_map(|host| own_and_ancestors(host));
         let domains: Vec<&str> = domains.collect::<BTreeSet<_>>().into_iter().collect();

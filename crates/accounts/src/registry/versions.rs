@@ -38,9 +38,6 @@ pub struct RegistryVersions {
 
 impl Accounts {
     /// Reads the present versions.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn registry_versions(&self) -> Result<RegistryVersions, AccountsError> {
         let query = sqlx::query_as("SELECT subject, number FROM registry_versions");
         let work = async { Ok(query.fetch_all(&self.pool).await?) };

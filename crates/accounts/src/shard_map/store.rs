@@ -45,9 +45,6 @@ impl Accounts {
     }
 
     /// The entries of the shard map, by version.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn shard_map_entries(&self) -> Result<Vec<RegisteredShardMapEntry>, AccountsError> {
         let query = sqlx::query(ENTRIES);
         let rows = self.timed("shard_map", async { Ok(query.fetch_all(&self.pool).await?) });

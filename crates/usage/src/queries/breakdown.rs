@@ -33,18 +33,12 @@ struct ShareRow {
 
 impl Usage {
     /// Usage by purpose; purposes without receipts are left out.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn by_purpose(&self, scope: &QueryScope, filter: &Filter) -> Result<Vec<Share>, WarehouseError> {
         let by = (QueryColumn::Purpose, "purpose");
         Ok(self.shares("by_purpose", by, scope, filter, u32::MAX).await?.items)
     }
 
     /// Usage by model, at most `top_max` models.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn by_model(
         &self,
         scope: &QueryScope,

@@ -97,9 +97,6 @@ impl From<ClientKeyRow> for ClientKeyUsage {
 
 impl Usage {
     /// Activity under one client ID, with at most `top_max` entries.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn client(
         &self,
         scope: &QueryScope,

@@ -87,9 +87,6 @@ impl ClientRow {
 
 impl Usage {
     /// Usage of one entry, with at most `top_max` clients.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn content(
         &self,
         scope: &QueryScope,

@@ -70,9 +70,6 @@ struct TotalsRow {
 
 impl Usage {
     /// Totals, and at most `top_max` entries and operators.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn dashboard(
         &self,
         scope: &QueryScope,

@@ -62,9 +62,6 @@ struct ClientsRow {
 
 impl Usage {
     /// The most used entries, at most `top_max`.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn top_content(
         &self,
         scope: &QueryScope,
@@ -118,9 +115,6 @@ impl Usage {
     }
 
     /// The busiest keys of clients, at most `top_max`.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn top_clients(
         &self,
         scope: &QueryScope,

@@ -21,9 +21,6 @@ pub struct UnattributedHost {
 impl Usage {
     /// The hosts with most unattributed receipts of a key, SHA-256 of its SPKI, with timestamps on
     /// the UTC day of `from_ms` or later.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn unattributed(
         &self,
         key: &[u8; 32],

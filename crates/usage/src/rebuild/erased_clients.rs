@@ -21,9 +21,6 @@ impl Usage {
     /// Number of aggregates of a scope that still have clients whose receipts of accesses before
     /// `before_ms` were erased. Earlier days must have none; on the day itself and later, they are
     /// compared with `receipts`.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn clients_left(&self, scope: &QueryScope, before_ms: i64) -> Result<u64, WarehouseError> {
         let condition = scope.condition();
         let earlier = format!(
@@ -65,9 +62,6 @@ impl Usage {
     }
 
     /// Number of compensated aggregates of a scope with names of clients in the table's files.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn compensated_left(&self, scope: &QueryScope) -> Result<u64, WarehouseError> {
         let sql = format!("SELECT count() FROM ({})", compensated(scope));
         let call = scope.bind(SqlStatement::new(sql).slow());
@@ -77,9 +71,6 @@ impl Usage {
     /// Removes compensated aggregates of a scope from the table's files: merges the months that
     /// have some and deletes rows without receipts. Slow: each of these months is written twice.
     /// The old files are gone some minutes later.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn remove_compensated(&self, scope: &QueryScope) -> Result<(), WarehouseError> {
         let sql = format!(
             "SELECT DISTINCT toYYYYMM(toDateTime(time, 'UTC')) AS month FROM ({}) ORDER BY month",

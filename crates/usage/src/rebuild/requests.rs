@@ -66,9 +66,6 @@ impl From<RequestRow> for RebuildRequest {
 
 impl Usage {
     /// Requests that the writer rebuilds a scope's usage on all days up to that of `before_ms`.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn request_rebuild(&self, scope: &QueryScope, before_ms: i64) -> Result<Uuid, WarehouseError> {
         let id = Uuid::new_v4();
         // Each shard's writer rebuilds what its shard has.
@@ -89,9 +86,6 @@ impl Usage {
     }
 
     /// Requests that aren't finished, the oldest first.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn pending_rebuilds(&self) -> Result<Vec<RebuildRequest>, WarehouseError> {
         let call = SqlStatement::new(
             "SELECT request, publishers, parents, others_of, others, before_ms FROM usage_rebuilds FINAL
@@ -102,9 +96,6 @@ impl Usage {
     }
 
     /// Marks a request as finished.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn finish_rebuild(&self, id: Uuid) -> Result<(), WarehouseError> {
         let call = SqlStatement::new(
             "INSERT INTO usage_rebuilds
@@ -118,9 +109,6 @@ impl Usage {
     }
 
     /// Whether the writers of all shards have finished a request.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn is_rebuilt(&self, id: Uuid) -> Result<bool, WarehouseError> {
         let call =
             SqlStatement::new("SELECT countIf(is_finished) FROM usage_rebuilds FINAL WHERE request = {request:UUID}")
@@ -131,9 +119,6 @@ impl Usage {
 
     /// Steps of a request: a day of each publisher with rows in `receipts` or `usage`, and behind a
     /// day's publishers its counted keys. The empty publisher means the counted keys alone.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn rebuild_steps(&self, request: &RebuildRequest) -> Result<Vec<RebuildStep>, WarehouseError> {
         let condition = request.scope.condition();
         let call = SqlStatement::new(format!(
@@ -155,9 +140,6 @@ impl Usage {
 
     /// Executes a request where no writer runs, and marks it as finished. Returns how many rows of
     /// `usage` were inserted.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn execute_rebuild(
         &self,
         request: &RebuildRequest,

@@ -189,9 +189,6 @@ impl Warehouse {
 
     /// The first offset of a partition that has a ledger line: 0 in the first shard, and in others
     /// where the shard begins, as its writer has published it.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn first_offset(&self, epoch: u32, partition: u32) -> Result<u64, WarehouseError> {
         let published = self.progress().await?;
         if published.iter().any(|shard| shard.shard == 0) {
@@ -212,9 +209,6 @@ impl Warehouse {
 
     /// Partitions of the ledger, in order of their positions, each up to its committed offset or
     /// else to the end of its ledger.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn audit_partitions(&self, committed: &[CommittedOffset]) -> Result<Vec<AuditPartition>, WarehouseError> {
         // A line that a repair wrote since is as old as those behind it.
         let sql = "SELECT epoch, partition, max(last_offset) + 1,

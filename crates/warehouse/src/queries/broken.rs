@@ -15,9 +15,6 @@ impl Warehouse {
     /// Counts the parts of our tables that ClickHouse has set aside as damaged, also as a gauge and
     /// in the log. What stood in them is missing from the tables: the audit names the difference,
     /// and the log can be read again to fill it.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn report_broken_parts(&self) -> Result<u64, WarehouseError> {
         let mut found: Vec<BrokenParts> = Vec::new();
         for shard in self.shards() {

@@ -97,9 +97,6 @@ const ADDRESS_BLANKS: [Blank; 1] = [("client_address", "''")];
 impl Warehouse {
     /// Number of rows of the erasure's publishers that still identify their clients; 0 once it is
     /// done, but for what came since.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn metadata_left(&self, erasure: &MetadataErasure) -> Result<MetadataRows, WarehouseError> {
         let [mut receipts, mut rejected, mut evidence] = [0; 3];
         for whose in conditions(&erasure.scope) {
@@ -119,9 +116,6 @@ impl Warehouse {
     /// Takes it out, on every replica, and returns when that is done: no query sees it any more,
     /// and it is gone from the files once ClickHouse has removed the parts that were replaced
     /// (minutes). Can be done again.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn erase_metadata(&self, erasure: &MetadataErasure) -> Result<(), WarehouseError> {
         for whose in conditions(&erasure.scope) {
             for (table, times, blanks) in ERASED {
@@ -134,9 +128,6 @@ impl Warehouse {
 
     /// Takes the addresses out of everyone's refusals received before `before_ms` (milliseconds
     /// since the Unix epoch); how many there were.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn blank_addresses(&self, before_ms: i64) -> Result<u64, WarehouseError> {
         let condition = rows_of(&["received_at"], before_ms, &ADDRESS_BLANKS);
         let found = self.count_of(&REJECTED, &condition).await?;
@@ -148,9 +139,6 @@ impl Warehouse {
 
     /// Removes rows of a shard's `usage` without receipts, which compensated others, from a month's
     /// partition. Such a row is neutral, so this may happen at any time.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn delete_compensated(&self, month: u32) -> Result<(), WarehouseError> {
         let table = self.layout().name(&USAGE);
         for sql in [

@@ -66,9 +66,6 @@ const COLUMNS: &str = "publisher AS name, receipt_id AS id, payload_hash AS hash
 impl Warehouse {
     /// Returns the evidence of a receipt: of at most 10 payloads, in the order of
     /// [`Warehouse::receipt`].
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn evidence(
         &self,
         of: &ReceiptsOf,
@@ -97,9 +94,6 @@ impl Warehouse {
     }
 
     /// Returns the evidence of a page of an export, by receipt and payload.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn export_evidence(
         &self,
         page: &[ReceiptCursor],

@@ -160,9 +160,6 @@ const UPTO: [&str; 5] = ["upto_publisher", "upto_ms", "upto_entry", "upto_receip
 impl Warehouse {
     /// At most `rows_max` receipts that come after `after`, or the first ones; that there are fewer
     /// doesn't mean that they are the last, that there are none does.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn export_receipts(
         &self,
         scope: &QueryScope,

@@ -50,9 +50,6 @@ impl Warehouse {
     ///
     /// With `since`, only lines from that position on are read, and there is no progress without
     /// any. Otherwise the whole ledger is read, and the latest line's epoch of `verdicts` counts.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn ledger_progress(
         &self,
         shard: u32,
@@ -77,9 +74,6 @@ impl Warehouse {
 
     /// The lines of one partition that reach `from_offset` or beyond, in log order, at most
     /// `lines_max`. A block's lines of several shards are added up.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn ledger(
         &self,
         epoch: u32,
@@ -125,9 +119,6 @@ impl Warehouse {
 
     /// Overlaps of one partition's lines: the bounds of each group of lines that overlap, in log
     /// order.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn ledger_overlaps(&self, epoch: u32, partition: u32) -> Result<Vec<Range<u64>>, WarehouseError> {
         let call = SqlStatement::new(
             "SELECT min(first_offset) AS start, max(line_end) AS end FROM
@@ -149,9 +140,6 @@ impl Warehouse {
     }
 
     /// The bounds of one partition's lines that begin in `offsets`, in log order.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn ledger_bounds(
         &self,
         epoch: u32,
@@ -175,9 +163,6 @@ impl Warehouse {
 
     /// Deletes one partition's lines that begin at these offsets. Only for lines that others stand
     /// for.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn delete_ledger_lines(
         &self,
         epoch: u32,

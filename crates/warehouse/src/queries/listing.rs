@@ -59,9 +59,6 @@ impl Warehouse {
     /// new ones by falling id and hash. That there are fewer doesn't mean that they are the last,
     /// that there are none does. Each receipt that stood there when the first page was requested is
     /// in exactly one of them.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn receipts_page(
         &self,
         scope: &QueryScope,

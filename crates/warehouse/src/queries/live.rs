@@ -149,9 +149,6 @@ impl Warehouse {
     /// missing, so old that their `touched` has expired, or too many.
     ///
     /// Missing rows are noticed if the link has other rows of their partition.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn touched(
         &self,
         from: &StreamPosition,
@@ -204,9 +201,6 @@ impl Warehouse {
     /// others are read. `None` if they are more than [`ARRIVALS_MAX`].
     ///
     /// Costs one column of those hours, and then what was found.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn arrivals(
         &self,
         scope: &QueryScope,

@@ -61,9 +61,6 @@ pub struct LogBegin {
 
 impl Warehouse {
     /// Every active part of our tables.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn parts(&self) -> Result<Vec<DataPart>, WarehouseError> {
         let mut parts = Vec::new();
         for table in TABLES {
@@ -84,9 +81,6 @@ impl Warehouse {
 
     /// Reads all files of a part and holds them against their checksums; what is wrong with it, if
     /// anything. A part that a merge has replaced meanwhile is sound.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn check_part(&self, part: &DataPart) -> Result<Option<String>, WarehouseError> {
         let sql = format!(
             "CHECK TABLE {} PART {} SETTINGS check_query_single_value_result = 0",
@@ -104,9 +98,6 @@ impl Warehouse {
 
     /// Number of a part's rows that can't be written again from a log that begins so. Of a receipt
     /// that was seen at several positions, one that is gone makes it count.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn irreplaceable(&self, part: &DataPart, log: &[LogBegin]) -> Result<Irreplaceable, WarehouseError> {
         // `usage` is rebuilt from `receipts`. First, because a damaged part may also read as what
         // it isn't.
@@ -177,9 +168,6 @@ impl Warehouse {
     }
 
     /// Takes a part out of its table. Its files stay in the table's directory `detached`.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn detach_part(&self, part: &DataPart) -> Result<(), WarehouseError> {
         let sql = format!("ALTER TABLE {} DETACH PART {}", part.table, literal(&part.name));
         self.execute("detach_part", SqlStatement::new(sql).slow()).await

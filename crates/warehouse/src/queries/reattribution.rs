@@ -47,9 +47,6 @@ impl Warehouse {
     /// Returns publishers with receipts of the key that arrived in the range, whatever operator
     /// they have, behind the publisher `after` in their order, and not more than fit into an
     /// answer. A repeated reattribution finds them again.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn reattributed_publishers(
         &self,
         reattribution: &Reattribution,
@@ -67,9 +64,6 @@ impl Warehouse {
 
     /// Returns how many rows have the wrong operator. A receipt that isn't merged with its
     /// duplicates yet is several rows.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn reattribution_left(&self, reattribution: &Reattribution) -> Result<u64, WarehouseError> {
         let sql = format!("SELECT count() FROM receipts WHERE {}", reattribution.of_stamp());
         self.one("reattribution_left", SqlStatement::new(sql).slow()).await
@@ -77,9 +71,6 @@ impl Warehouse {
 
     /// Changes the stamps, on every shard and replica, and returns when that is done. Can be
     /// repeated.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn reattribute(&self, reattribution: &Reattribution) -> Result<(), WarehouseError> {
         let (to, rows) = (literal(&reattribution.to_operator), reattribution.of_stamp());
         for shard in self.shards() {

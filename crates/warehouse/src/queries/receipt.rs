@@ -180,9 +180,6 @@ struct ReceiptRejectionRow {
 
 impl Warehouse {
     /// Everything stored or refused under one receipt id; of its payloads those behind `after`.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn receipt(
         &self,
         of: &ReceiptsOf,

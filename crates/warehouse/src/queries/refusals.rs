@@ -90,9 +90,6 @@ struct RefusalRow {
 
 impl Warehouse {
     /// Refusals received in `[from_ms, to_ms)`, and at most `newest_max` of them in full.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn refusals(
         &self,
         scope: &QueryScope,
@@ -110,9 +107,6 @@ impl Warehouse {
 
     /// Returns refusals of a narrower choice; the counts are of the whole choice, wherever `after`
     /// is.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn refusals_of(
         &self,
         scope: &QueryScope,

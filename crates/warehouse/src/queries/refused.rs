@@ -21,9 +21,6 @@ const POSITIONS_MAX: usize = 1_000;
 impl Warehouse {
     /// Positions at or above the given ends that are in `rejected` with one of these `reasons`:
     /// verdicts of blocks that were written and not committed. At most `positions_max`.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn refused_above(
         &self,
         ends: &[CommittedOffset],
@@ -54,9 +51,6 @@ impl Warehouse {
     }
 
     /// Returns those of these occurrences (`receiptId` and position) that are in `receipts`.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn standing_positions(&self, occurrences: &[(Uuid, u128)]) -> Result<Vec<u128>, WarehouseError> {
         let mut found = Vec::new();
         for some in occurrences.chunks(POSITIONS_MAX) {

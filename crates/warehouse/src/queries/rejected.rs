@@ -238,9 +238,6 @@ impl RejectedFilter {
 
 impl Warehouse {
     /// Number of rejected receipts.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn rejected_count(&self, filter: &RejectedFilter) -> Result<u64, WarehouseError> {
         let condition = filter.condition();
         let sql = format!("SELECT sum(receipts) FROM rejected FINAL WHERE {condition} {REJECTED_SETTINGS}");
@@ -248,9 +245,6 @@ impl Warehouse {
     }
 
     /// At most `rows_max` of them that come after `after`, in `order`: only where they stand.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn rejected_keys(
         &self,
         filter: &RejectedFilter,
@@ -295,9 +289,6 @@ impl Warehouse {
 
     /// Returns the rejected receipts at `keys`, in that order, without their bytes. One that is
     /// gone since is left out.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn rejected(&self, keys: &[RejectedCursor]) -> Result<Vec<Rejected>, WarehouseError> {
         let sql = "SELECT position, toString(reason) AS reason_text, detail, publisher, receipt_id, client_id, entry_id,
                 payload_hash, toUnixTimestamp64Milli(received_at) AS received_ms, request_id, client_address,
@@ -314,9 +305,6 @@ impl Warehouse {
     }
 
     /// The bytes of those that stand at `keys`, by position.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn rejected_raw(&self, keys: &[RejectedCursor]) -> Result<HashMap<u128, Vec<u8>>, WarehouseError> {
         let mut all = HashMap::with_capacity(keys.len());
         for keys in keys.chunks(NAMED_MAX) {
@@ -327,9 +315,6 @@ impl Warehouse {
     }
 
     /// The rejected receipts from `first` to `last`, both inclusive, in log order.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn standing_rejections(&self, first: u128, last: u128) -> Result<Vec<StandingRejection>, WarehouseError> {
         let sql = format!(
             "SELECT position, toBool(origin = 'record' AND kind = 'batch') AS whole_batch,

@@ -143,9 +143,6 @@ struct FirstRow {
 
 impl Warehouse {
     /// At most `limit` outcomes of a key within ranges of the log, in order of position.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn sender_outcomes(
         &self,
         key: &[u8; 32],
@@ -282,9 +279,6 @@ impl Warehouse {
     }
 
     /// Rejections of a key since an instant, by reason.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn sender_reasons(&self, key: &[u8; 32], from_ms: i64) -> Result<Vec<ReasonSummary>, WarehouseError> {
         let sql = format!(
             "SELECT toString(reason) AS reason_text, sum(counted) AS receipts,

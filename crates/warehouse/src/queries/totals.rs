@@ -35,9 +35,6 @@ struct ReasonRow {
 
 impl Warehouse {
     /// Sums over everything, of all publishers.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn totals(&self) -> Result<Totals, WarehouseError> {
         let sql = format!(
             "SELECT count() AS receipts, sum(length(positions)) AS occurrences FROM receipts FINAL {FINAL_SETTINGS}"

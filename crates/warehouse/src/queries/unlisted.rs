@@ -21,9 +21,6 @@ pub struct UnlistedDay {
 
 impl Warehouse {
     /// Rejected receipts that are only counted, by day of arrival, the newest first.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn unlisted_rejections(&self, of: &ReceiptsOf) -> Result<Vec<UnlistedDay>, WarehouseError> {
         if of.is_empty() {
             return Ok(Vec::new());

@@ -46,9 +46,6 @@ struct StoredAuditState {
 
 impl Warehouse {
     /// Loads the state that was saved last, if any was.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn audit_state(&self) -> Result<Option<AuditState>, WarehouseError> {
         let sql = "SELECT checked, pass, pass_began_ms, pass_receipts, wrong FROM audit FINAL";
         let stored: Vec<StoredAuditState> = self.rows("audit_state", SqlStatement::new(sql)).await?;
@@ -74,9 +71,6 @@ impl Warehouse {
     }
 
     /// Saves the state. Of several services that check, the last one's is kept.
-    ///
-    /// # Errors
-    /// [`WarehouseError`].
     pub async fn save_audit_state(&self, state: &AuditState) -> Result<(), WarehouseError> {
         let sql = "INSERT INTO audit (version, checked, pass, pass_began_ms, pass_receipts, wrong)
              SELECT toUInt64(toUnixTimestamp64Micro(now64(6))),
