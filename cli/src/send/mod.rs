@@ -72,7 +72,7 @@ Exit codes:
   2  wrong usage, a webhook that isn't asked, or the input can't be read or is empty
   3  the server couldn't be reached or stayed unavailable; the summary says how far it got";
 
-/// Submit receipts and batches to a gateway or a publisher's webhook
+/// Submit receipts and batches to a gateway or a webhook
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Send {
