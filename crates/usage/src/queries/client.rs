@@ -8,7 +8,8 @@ use warehouse::{Filter, QueryScope, WarehouseError};
 use super::column::QueryColumn;
 use super::purposes::per_purpose;
 use super::ranking::LAST_OPERATOR;
-use super::source::{PROVEN, RowSource, count, least_texts};
+use super::source::{PROVEN, RowSource, least_texts};
+use super::trust::{TrustSums, trust_sums};
 use super::{ByTrust, PartTotals, TopContent, UsageByPurpose};
 use crate::Usage;
 
@@ -70,13 +71,8 @@ struct ClientKeyRow {
     newest_name: String,
     newest_organization: String,
     versions: Vec<String>,
-    total_receipts: i64,
     clients: u64,
-    proven_clients: u64,
-    unproven_clients: u64,
-    total_proven: i64,
-    by_purpose: Vec<i64>,
-    proven_by_purpose: Vec<i64>,
+    sums: TrustSums,
     first_seen_ms: i64,
     last_seen_ms: i64,
 }
@@ -115,25 +111,13 @@ impl Usage {
         let Some(totals) = keys.first() else {
             return Ok(ClientStats::default());
         };
-        let all = UsageByPurpose::of_sums(&totals.by_purpose);
-        let proven_usage = UsageByPurpose::of_sums(&totals.proven_by_purpose);
-        let unique_clients = ByTrust {
-            proven: totals.proven_clients,
-            unproven: totals.unproven_clients,
-        };
-        let [proven, unproven] = PartTotals::parts(
-            totals.total_receipts,
-            totals.total_proven,
-            all,
-            proven_usage,
-            unique_clients,
-        );
+        let all = totals.sums.totals();
         let stats = ClientStats {
             unique_clients: totals.clients,
-            total_receipts: count(totals.total_receipts),
-            usage_by_purpose: all,
-            proven,
-            unproven,
+            total_receipts: all.receipts,
+            usage_by_purpose: all.by_purpose,
+            proven: all.proven,
+            unproven: all.unproven,
             first_seen_ms: Some(totals.first_seen_ms),
             last_seen_ms: Some(totals.last_seen_ms),
             ..ClientStats::default()
@@ -167,13 +151,8 @@ impl Usage {
             "SELECT client.key AS key, client.receipts AS receipts, client.proven AS proven, client.last_ms AS last_ms,
                 client.last_operator AS last_operator, client.newest_name AS newest_name,
                 client.newest_organization AS newest_organization, client.versions AS versions,
-                sum(client.receipts) OVER () AS total_receipts, count() OVER () AS clients,
-                countIf(client.proven > 0) OVER () AS proven_clients,
-                countIf(client.receipts > client.proven) OVER () AS unproven_clients,
-                sum(client.proven) OVER () AS total_proven, sumForEach(client.by_purpose) OVER () AS by_purpose,
-                sumForEach(client.proven_by_purpose) OVER () AS proven_by_purpose,
-                min(client.first_ms) OVER () AS first_seen_ms,
-                max(client.last_ms) OVER () AS last_seen_ms
+                count() OVER () AS clients, {},
+                min(client.first_ms) OVER () AS first_seen_ms, max(client.last_ms) OVER () AS last_seen_ms
              FROM (SELECT CAST(piece.key_fingerprint AS FixedString(32)) AS key, sum(piece.receipts) AS receipts,
                     {PROVEN}, {}, min(piece.first_ms) AS first_ms, max(piece.last_ms) AS last_ms,
                     {LAST_OPERATOR} AS last_operator,
@@ -182,6 +161,7 @@ impl Usage {
                     {} AS versions
                 FROM {} GROUP BY piece.key_fingerprint) AS client
              ORDER BY receipts DESC, key LIMIT {{keys_max:UInt32}}",
+            trust_sums(" OVER ()"),
             per_purpose(),
             least_texts("piece.client_version"),
             source.rows()

@@ -10,6 +10,7 @@ use super::newest::NewestTexts;
 use super::purposes::per_purpose;
 use super::ranking::{ItemId, LAST_OPERATOR};
 use super::source::{PROVEN, RowSource, count, least_texts};
+use super::trust::{TrustSums, trust_sums};
 use super::{ByTrust, PartTotals, UsageByPurpose};
 use crate::Usage;
 
@@ -65,13 +66,8 @@ struct ClientRow {
     proven: i64,
     last_ms: i64,
     last_operator: String,
-    total_receipts: i64,
     total_clients: u64,
-    total_proven: i64,
-    by_purpose: Vec<i64>,
-    proven_by_purpose: Vec<i64>,
-    proven_clients: u64,
-    unproven_clients: u64,
+    sums: TrustSums,
     first_seen_ms: i64,
     last_seen_ms: i64,
 }
@@ -105,25 +101,13 @@ impl Usage {
         let Some(totals) = clients.first() else {
             return Ok(ContentStats::default());
         };
-        let all = UsageByPurpose::of_sums(&totals.by_purpose);
-        let proven_usage = UsageByPurpose::of_sums(&totals.proven_by_purpose);
-        let unique_clients = ByTrust {
-            proven: totals.proven_clients,
-            unproven: totals.unproven_clients,
-        };
-        let [proven, unproven] = PartTotals::parts(
-            totals.total_receipts,
-            totals.total_proven,
-            all,
-            proven_usage,
-            unique_clients,
-        );
+        let all = totals.sums.totals();
         let mut stats = ContentStats {
-            total_receipts: count(totals.total_receipts),
+            total_receipts: all.receipts,
             unique_clients: totals.total_clients,
-            usage_by_purpose: all,
-            proven,
-            unproven,
+            usage_by_purpose: all.by_purpose,
+            proven: all.proven,
+            unproven: all.unproven,
             first_seen_ms: Some(totals.first_seen_ms),
             last_seen_ms: Some(totals.last_seen_ms),
             ..ContentStats::default()
@@ -168,18 +152,14 @@ impl Usage {
         let sql = format!(
             "SELECT client.client_id AS client_id, client.key AS key, client.receipts AS receipts,
                 client.proven AS proven, client.last_ms AS last_ms, client.last_operator AS last_operator,
-                sum(client.receipts) OVER () AS total_receipts, count() OVER () AS total_clients,
-                sum(client.proven) OVER () AS total_proven, sumForEach(client.by_purpose) OVER () AS by_purpose,
-                sumForEach(client.proven_by_purpose) OVER () AS proven_by_purpose,
-                countIf(client.proven > 0) OVER () AS proven_clients,
-                countIf(client.receipts > client.proven) OVER () AS unproven_clients,
-                min(client.first_ms) OVER () AS first_seen_ms,
-                max(client.last_ms) OVER () AS last_seen_ms
+                count() OVER () AS total_clients, {},
+                min(client.first_ms) OVER () AS first_seen_ms, max(client.last_ms) OVER () AS last_seen_ms
              FROM (SELECT piece.client_id AS client_id, CAST(piece.key_fingerprint AS FixedString(32)) AS key,
                     sum(piece.receipts) AS receipts, {PROVEN}, {}, {LAST_OPERATOR} AS last_operator,
                     min(piece.first_ms) AS first_ms, max(piece.last_ms) AS last_ms
                 FROM {} GROUP BY piece.client_id, piece.key_fingerprint HAVING sum(piece.receipts) > 0) AS client
              ORDER BY receipts DESC, toString(client_id), key LIMIT {{top_max:UInt32}}",
+            trust_sums(" OVER ()"),
             per_purpose(),
             source.rows()
         );

@@ -10,6 +10,7 @@ use super::newest::NewestTexts;
 use super::purposes::per_purpose;
 use super::ranking::{By, ItemId, Ranked, Ranking};
 use super::source::{PROVEN, RowSource, count};
+use super::trust::{TrustSums, trust_sums};
 use super::{ByTrust, PartTotals, UsageByPurpose};
 use crate::Usage;
 
@@ -59,13 +60,8 @@ pub struct DashboardStats {
 
 #[derive(Row, Deserialize)]
 struct TotalsRow {
-    receipts: i64,
     clients: u64,
-    proven: i64,
-    by_purpose: Vec<i64>,
-    proven_by_purpose: Vec<i64>,
-    proven_clients: u64,
-    unproven_clients: u64,
+    sums: TrustSums,
 }
 
 impl Usage {
@@ -112,33 +108,24 @@ impl Usage {
             ],
         );
         let sql = format!(
-            "SELECT sum(client.receipts) AS receipts, countIf(client.receipts > 0) AS clients,
-                sum(client.proven) AS proven, sumForEach(client.by_purpose) AS by_purpose,
-                sumForEach(client.proven_by_purpose) AS proven_by_purpose,
-                countIf(client.proven > 0) AS proven_clients,
-                countIf(client.receipts > client.proven) AS unproven_clients
+            "SELECT countIf(client.receipts > 0) AS clients, {}
              FROM (SELECT sum(piece.receipts) AS receipts, {PROVEN}, {}
                 FROM {} GROUP BY piece.client_id, piece.key_fingerprint) AS client",
+            trust_sums(""),
             per_purpose(),
             source.rows()
         );
         let totals: TotalsRow = self.warehouse.one("dashboard", source.call(&sql)).await?;
-        let all = UsageByPurpose::of_sums(&totals.by_purpose);
-        let proven_usage = UsageByPurpose::of_sums(&totals.proven_by_purpose);
-        let unique_clients = ByTrust {
-            proven: totals.proven_clients,
-            unproven: totals.unproven_clients,
-        };
-        let [proven, unproven] = PartTotals::parts(totals.receipts, totals.proven, all, proven_usage, unique_clients);
+        let all = totals.sums.totals();
         Ok(DashboardStats {
-            total_receipts: count(totals.receipts),
+            total_receipts: all.receipts,
             receipts_before_verification: 0,
             unique_clients: totals.clients,
             top_content: Vec::new(),
             top_operators: Vec::new(),
-            usage_by_purpose: all,
-            proven,
-            unproven,
+            usage_by_purpose: all.by_purpose,
+            proven: all.proven,
+            unproven: all.unproven,
         })
     }
 
