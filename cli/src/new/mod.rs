@@ -11,6 +11,7 @@ pub(crate) mod unsigned;
 use std::io::{IsTerminal, stdin, stdout};
 use std::path::{Path, PathBuf};
 
+use clap::Arg;
 use clap::builder::ArgPredicate::IsPresent;
 use receipt::{Purpose, SigningKey};
 use service::instant::{now_ms, rfc3339_ms};
@@ -57,6 +58,12 @@ Exit codes:
 /// Write a receipt for content that was used, to be signed
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
+#[command(mut_arg("url", made_up(sample::URL)))]
+#[command(mut_arg("purpose", made_up("training")))]
+#[command(mut_arg("context", made_up("sample")))]
+#[command(mut_arg("client_name", made_up("Sample")))]
+#[command(mut_arg("client_version", made_up("1")))]
+#[command(mut_arg("organization", made_up("Sample")))]
 pub struct NewCommand {
     /// Write a signed sample: whatever isn't given is made up
     #[arg(
@@ -69,12 +76,7 @@ pub struct NewCommand {
     )]
     sample: Option<Sample>,
     /// URL of the content
-    #[arg(
-        value_name = "URL",
-        required = false,
-        required_unless_present = "sample",
-        default_value_if("sample", IsPresent, sample::URL)
-    )]
+    #[arg(value_name = "URL")]
     url: String,
     /// File with the content as received; `-` or nothing is standard input
     #[arg(value_name = "FILE", conflicts_with = "content_hash")]
@@ -89,24 +91,10 @@ pub struct NewCommand {
     #[arg(long, value_name = "D")]
     publisher: Option<String>,
     /// Purpose of the use: training, inference or research
-    #[arg(
-        long,
-        short,
-        value_name = "P",
-        required = false,
-        required_unless_present = "sample",
-        default_value_if("sample", IsPresent, "training")
-    )]
+    #[arg(long, short, value_name = "P")]
     purpose: Purpose,
     /// Use case, for people
-    #[arg(
-        long,
-        short,
-        value_name = "TEXT",
-        required = false,
-        required_unless_present = "sample",
-        default_value_if("sample", IsPresent, "sample")
-    )]
+    #[arg(long, short, value_name = "TEXT")]
     context: String,
     /// Dataset that the content went into
     #[arg(long, value_name = "ID")]
@@ -142,6 +130,15 @@ pub struct NewCommand {
     client: ClientArgs,
 }
 
+/// Makes an argument optional beside `--sample`, with this value.
+fn made_up(value: &'static str) -> impl FnOnce(Arg) -> Arg {
+    move |arg| {
+        arg.required(false)
+            .required_unless_present("sample")
+            .default_value_if("sample", IsPresent, value)
+    }
+}
+
 /// Options of the member `client`, which is the same in all receipts of a client.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Client")]
@@ -150,34 +147,13 @@ struct ClientArgs {
     #[arg(long, value_name = "UUID", env = "RECEIPTS_CLIENT_ID")]
     client_id: Option<Uuid>,
     /// Name of the model or product
-    #[arg(
-        long,
-        value_name = "TEXT",
-        env = "RECEIPTS_CLIENT_NAME",
-        required = false,
-        required_unless_present = "sample",
-        default_value_if("sample", IsPresent, "Sample")
-    )]
+    #[arg(long, value_name = "TEXT", env = "RECEIPTS_CLIENT_NAME")]
     client_name: String,
     /// Version of the model or product
-    #[arg(
-        long,
-        value_name = "TEXT",
-        env = "RECEIPTS_CLIENT_VERSION",
-        required = false,
-        required_unless_present = "sample",
-        default_value_if("sample", IsPresent, "1")
-    )]
+    #[arg(long, value_name = "TEXT", env = "RECEIPTS_CLIENT_VERSION")]
     client_version: String,
     /// Organization that runs it
-    #[arg(
-        long,
-        value_name = "TEXT",
-        env = "RECEIPTS_ORGANIZATION",
-        required = false,
-        required_unless_present = "sample",
-        default_value_if("sample", IsPresent, "Sample")
-    )]
+    #[arg(long, value_name = "TEXT", env = "RECEIPTS_ORGANIZATION")]
     organization: String,
 }
 
@@ -202,11 +178,12 @@ impl NewCommand {
         };
         let mut out = RawOutput::stdout();
         for json in written {
-            out.bytes(&if is_terminal && is_signed {
+            let text = if is_terminal && is_signed {
                 indented(&json)?
             } else {
                 json
-            })?;
+            };
+            out.bytes(&text)?;
             out.bytes(b"\n")?;
         }
         out.flush()?;
