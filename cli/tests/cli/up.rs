@@ -782,23 +782,14 @@ fn a_configuration_that_can_not_work_starts_nothing() {
         let is_named = ran.stderr.contains("gateway.acknowledgement_keys") && ran.stderr.contains("receipts keygen");
         assert!(is_named, "{}", ran.stderr);
     }
-    let wrong = "
+    let missing = dir.path().join("missing.pem").display().to_string();
+    let levels_and_brokers = "
 [telemetry]
 log_level = \"loud\"
 [kafka]
 brokers = \"kafka-0.kafka, http://kafka-1:9092\"
 ";
-    std::fs::write(&file, wrong).unwrap();
-    let ran = on(&data, &["config", "check", "--config", config]).expect(2);
-    for fault in [
-        "`loud` is no level",
-        "`kafka-0.kafka` isn't HOST:PORT",
-        "`http://kafka-1:9092`",
-    ] {
-        assert!(ran.stderr.contains(fault), "{fault}: {}", ran.stderr);
-    }
-    let missing = dir.path().join("missing.pem").display().to_string();
-    let wrong = format!(
+    let files_and_ports = format!(
         "
 [telemetry]
 metrics_listen = \"127.0.0.1:9000\"
@@ -811,15 +802,30 @@ security_protocol = \"ssl\"
 ssl_ca = \"{missing}\"
 "
     );
-    std::fs::write(&file, wrong).unwrap();
-    let ran = on(&data, &["config", "check", "--config", config]).expect(2);
-    for fault in [
-        "gateway.acknowledgement_keys: ",
-        "kafka.ssl_ca: ",
-        "No such file",
-        "gateway.listen is telemetry.metrics_listen",
+    for (text, faults) in [
+        (
+            levels_and_brokers,
+            vec![
+                "`loud` is no level",
+                "`kafka-0.kafka` isn't HOST:PORT",
+                "`http://kafka-1:9092`",
+            ],
+        ),
+        (
+            &files_and_ports,
+            vec![
+                "gateway.acknowledgement_keys: ",
+                "kafka.ssl_ca: ",
+                "No such file",
+                "gateway.listen is telemetry.metrics_listen",
+            ],
+        ),
     ] {
-        assert!(ran.stderr.contains(fault), "{fault}: {}", ran.stderr);
+        std::fs::write(&file, text).unwrap();
+        let ran = on(&data, &["config", "check", "--config", config]).expect(2);
+        for fault in faults {
+            assert!(ran.stderr.contains(fault), "{fault}: {}", ran.stderr);
+        }
     }
     assert!(!data.exists());
     let long = dir.path().join("x".repeat(120));
