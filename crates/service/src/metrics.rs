@@ -79,7 +79,7 @@ pub const METRICS: &[MetricDoc] = rows! {
     Counter "receipts_mails_total" "mails" ["outcome"] "Mails about verifications that end, by outcome: sent, failed (tried again), or refused by the server permanently.";
     Gauge "receipts_mails_waiting" "mails" [] "Mails about verifications that end, queued and not sent yet.";
     Gauge "receipts_live_streams" "streams" [] "Live streams (server-sent events) that are open.";
-    Gauge "receipts_live_scopes" "scopes" [] "Publishers and days that live streams are open for: each is asked for once, however many listen.";
+    Gauge "receipts_live_scopes" "scopes" [] "Publishers and days that live streams are open for: each is queried once, however many listen.";
     Counter "receipts_live_refused_total" "streams" ["reason"] "Live streams refused: the account or the key had as many as it may (account, key), or all together had (full).";
     Counter "receipts_live_left_out_total" "receipts" [] "Receipts that live streams were told the number of only, because their listener didn't keep up.";
     Gauge "receipts_rate_limit_keys" "keys" [] "Keys whose requests the in-process limiter counts now.";
@@ -98,7 +98,7 @@ pub const METRICS: &[MetricDoc] = rows! {
     Counter "receipts_publisher_jwks_fetches_total" "fetches" ["outcome"] "Times the identity provider's keys were asked for: ok, failed.";
     Counter "receipts_publisher_directory_fetches_total" "fetches" ["outcome"] "Fetches of operators' key directories: fetched, unchanged (304), failed.";
     Gauge "receipts_publisher_task_good_timestamp_seconds" "seconds" ["task"] "When this replica last came to the end of a round of looking for verifications that end, of erasures, of key directories, or of checking published proofs of domains, since the Unix epoch.";
-    Gauge "receipts_publisher_erasures_failing" "erasures" [] "Erasures that could not go on in the last round.";
+    Gauge "receipts_publisher_erasures_failing" "erasures" [] "Erasures that didn't continue in the last round.";
     // api
     Histogram "receipts_api_request_seconds" "seconds" ["api", "route"] "Time from a request's head to its answer.";
     Counter "receipts_api_requests_total" "requests" ["api", "route", "status"] "Requests answered; the route is the address's pattern, `none` for an unknown one.";
