@@ -55,7 +55,8 @@ pub struct CpuPoolError {
 
 impl CpuPool {
     /// Starts `threads` threads (0: one for each core) that run one job each and let `queue_max`
-    /// further ones wait. `name` labels the metrics and the threads.
+    /// further ones wait. `name` labels the metrics and the threads. Parallel iterators inside a job
+    /// run on rayon's global pool.
     ///
     /// # Errors
     /// The system gives no more threads.
