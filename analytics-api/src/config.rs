@@ -2,10 +2,10 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use config::{ConfigFaults, Section};
 use http_server::address::Network;
 use http_server::forwarded::TRUSTED_PROXIES_MAX;
 use serde::{Deserialize, Serialize};
-use service::config::{ConfigFaults, Validate};
 use web::serve::Connections;
 
 /// Address of the service that runs alone, where no other is given.
@@ -132,8 +132,8 @@ impl AnalyticsConfig {
     }
 }
 
-impl Validate for AnalyticsConfig {
-    fn validate(&self, faults: &mut ConfigFaults) {
+impl Section for AnalyticsConfig {
+    fn check(&self, faults: &mut ConfigFaults) {
         faults.range("points_max", self.points_max, 1..=100_000);
         // Else a query without a range would be refused for its own default: an hour of minutes.
         let series_max = usize::try_from(self.series_max.max(3)).unwrap_or(usize::MAX);
@@ -199,7 +199,7 @@ impl Validate for AnalyticsConfig {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use service::config::Source;
+    use config::Source;
 
     use super::*;
 

@@ -83,7 +83,7 @@ use warehouse::Warehouse;
 use live::Live;
 use state::AnalyticsState;
 
-pub use config::{AnalyticsConfig, DEFAULT_LISTEN};
+pub use self::config::{AnalyticsConfig, DEFAULT_LISTEN};
 pub use progress::Progress;
 pub use router::document;
 

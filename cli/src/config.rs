@@ -1,17 +1,13 @@
 //! `receipts config`: what the configuration comes to.
 
 use std::io::Read;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use service::data::DataConfig;
+use config::ConfigFaults;
 
 use crate::failure::{CommandFailure, CommandOutcome};
 use crate::settings::{Settings, SettingsArgs};
 use crate::terminal::{Output, mark};
-
-/// Placeholder for a password.
-const MASK: &str = "***";
 
 const CHECK_HELP: &str = "\
 Reads the file (--config, or RECEIPTS_CONFIG) and the RECEIPTS_<SECTION>_<KEY> variables as `receipts up` would, \
@@ -79,13 +75,12 @@ impl Config {
 
 impl Check {
     fn run(self) -> Result<CommandOutcome, CommandFailure> {
-        let settings = self.settings.load()?;
-        let mut faults: Vec<String> = named_files(&settings).iter().filter_map(unreadable).collect();
-        faults.extend(shared_ports(&settings));
-        faults.extend(settings.has_shared_keys().err().map(|failure| failure.to_string()));
-        if !faults.is_empty() {
-            return Err(CommandFailure::Input(faults.join("\n")));
-        }
+        let settings = self.settings.read(|settings, faults| {
+            settings.check(faults);
+            settings.check_shared_keys(faults);
+            check_files(settings, faults);
+            check_ports(settings, faults);
+        })?;
         let mut out = Output::stdout();
         out.line(format_args!("{} the configuration can be used", mark(true)))?;
         for (name, value) in [
@@ -108,172 +103,62 @@ impl Check {
     }
 }
 
-/// Files that the configuration names, by key.
-fn named_files(settings: &Settings) -> Vec<(&'static str, PathBuf)> {
-    let text = |path: &String| Some(PathBuf::from(path)).filter(|path| !path.as_os_str().is_empty());
+/// Opens the files that the configuration names and no section has read.
+fn check_files(settings: &Settings, faults: &mut ConfigFaults) {
     let Settings {
-        kafka,
-        warehouse,
-        redis,
-        gateway,
-        auth,
-        ..
+        kafka, redis, gateway, ..
     } = settings;
+    let text = |path: &String| Some(PathBuf::from(path)).filter(|path| !path.as_os_str().is_empty());
     let one = [
         ("gateway.webhook_entries_file", gateway.webhook_entries_file.clone()),
-        ("auth.jwks_file", text(&auth.jwks_file)),
         ("kafka.ssl_ca", text(&kafka.ssl_ca)),
         ("kafka.ssl_certificate", text(&kafka.ssl_certificate)),
         ("kafka.ssl_key", text(&kafka.ssl_key)),
-        ("warehouse.tls_ca_file", warehouse.tls_ca_file.clone()),
-        ("warehouse.tls_certificate_file", warehouse.tls_certificate_file.clone()),
-        ("warehouse.tls_key_file", warehouse.tls_key_file.clone()),
         ("redis.tls_ca_file", redis.tls_ca_file.clone()),
     ];
-    let keys = gateway.acknowledgement_keys.iter().cloned();
-    let keys = keys.map(|path| ("gateway.acknowledgement_keys", path));
-    one.into_iter()
-        .filter_map(|(key, path)| path.map(|path| (key, path)))
-        .chain(keys)
-        .collect()
-}
-
-/// Why a file can't be read.
-fn unreadable((key, path): &(&'static str, PathBuf)) -> Option<String> {
-    let read = std::fs::File::open(path).and_then(|mut file| file.read(&mut [0]));
-    let why = match read {
-        Ok(0) => "it is empty".to_owned(),
-        Ok(_) => return None,
-        Err(error) => error.to_string(),
-    };
-    Some(format!("{key}: {} can't be used: {why}", path.display()))
+    let keys = gateway.acknowledgement_keys.iter().cloned().map(Some);
+    let files = one
+        .into_iter()
+        .chain(keys.map(|path| ("gateway.acknowledgement_keys", path)));
+    for (key, path) in files.filter_map(|(key, path)| path.map(|path| (key, path))) {
+        let read = std::fs::File::open(&path).and_then(|mut file| file.read(&mut [0]));
+        let why = match read {
+            Ok(0) => "it is empty".to_owned(),
+            Ok(_) => continue,
+            Err(error) => error.to_string(),
+        };
+        faults.push(key, format!("{} can't be used: {why}", path.display()));
+    }
 }
 
 /// Listening addresses that are the metrics' too: every process listens there as well.
-fn shared_ports(settings: &Settings) -> Vec<String> {
+fn check_ports(settings: &Settings, faults: &mut ConfigFaults) {
     let metrics = settings.telemetry.metrics_listen;
-    let overlap = |other: &SocketAddr| {
-        let is_any = metrics.ip().is_unspecified() || other.ip().is_unspecified();
-        metrics.port() != 0 && metrics.port() == other.port() && (is_any || metrics.ip() == other.ip())
-    };
-    let services = [
-        ("gateway", Some(settings.gateway.listen)),
-        ("analytics", settings.analytics.listen),
-        ("publisher", settings.publisher.listen),
-    ];
-    let shared = services
-        .into_iter()
-        .filter(|(_, listen)| listen.as_ref().is_some_and(overlap));
-    shared
-        .map(|(name, _)| format!("{name}.listen is telemetry.metrics_listen, {metrics}, too: give one another port"))
-        .collect()
+    for (key, listen) in [
+        ("gateway.listen", Some(settings.gateway.listen)),
+        ("analytics.listen", settings.analytics.listen),
+        ("publisher.listen", settings.publisher.listen),
+    ] {
+        let is_shared = listen.is_some_and(|listen| {
+            let is_any = metrics.ip().is_unspecified() || listen.ip().is_unspecified();
+            metrics.port() != 0 && metrics.port() == listen.port() && (is_any || metrics.ip() == listen.ip())
+        });
+        if is_shared {
+            let fault = format!("is telemetry.metrics_listen, {metrics}, too: give one another port");
+            faults.push(key, fault);
+        }
+    }
 }
 
 impl Print {
     fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let settings = self.settings.load()?;
         let mut out = Output::stdout();
-        let text = effective(&settings)
+        let text = settings
+            .to_toml()
             .map_err(|e| CommandFailure::Input(format!("the configuration can't be written: {e}")))?;
         out.line(text.trim_end())?;
         out.flush()?;
         Ok(CommandOutcome::Good)
-    }
-}
-
-/// Every section as TOML, without its secrets.
-fn effective(settings: &Settings) -> Result<String, toml::ser::Error> {
-    let mut settings = settings.clone();
-    for url in [
-        &mut settings.accounts.url,
-        &mut settings.warehouse.url,
-        &mut settings.redis.url,
-    ] {
-        *url = url.take().filter(|url| !url.trim().is_empty()).map(|url| masked(&url));
-    }
-    let password = settings.smtp.password.take();
-    settings.smtp.password = password
-        .filter(|password| !password.is_empty())
-        .map(|_| MASK.to_owned());
-    if !settings.auth.hs256_secret.is_empty() {
-        // As long as a secret must be, so that what is printed can be read again.
-        settings.auth.hs256_secret = MASK.repeat(11);
-    }
-    let data = DataConfig {
-        dir: settings.data.root().to_owned(),
-    };
-    let mut text = String::new();
-    let mut write = |name: &str, section: Result<String, toml::ser::Error>| {
-        section.map(|section| text.push_str(&format!("[{name}]\n{section}\n")))
-    };
-    write("data", toml::to_string(&data))?;
-    write("gateway", toml::to_string(&settings.gateway))?;
-    write("verifier", toml::to_string(&settings.verifier))?;
-    write("writer", toml::to_string(&settings.writer))?;
-    write("publisher", toml::to_string(&settings.publisher))?;
-    write("auth", toml::to_string(&settings.auth))?;
-    write("outbound", toml::to_string(&settings.outbound))?;
-    write("smtp", toml::to_string(&settings.smtp))?;
-    write("analytics", toml::to_string(&settings.analytics))?;
-    write("log", toml::to_string(&settings.log))?;
-    write("verdicts", toml::to_string(&settings.verdicts))?;
-    write("kafka", toml::to_string(&settings.kafka))?;
-    write("warehouse", toml::to_string(&settings.warehouse))?;
-    write("accounts", toml::to_string(&settings.accounts))?;
-    write("policy", toml::to_string(&settings.policy))?;
-    write("telemetry", toml::to_string(&settings.telemetry))?;
-    write("limits", toml::to_string(&settings.limits))?;
-    write("quotas", toml::to_string(&settings.quotas))?;
-    write("redis", toml::to_string(&settings.redis))?;
-    Ok(text)
-}
-
-/// A URL without its passwords: the one before the host, whose own `@` need not be escaped, and
-/// those among its parameters.
-fn masked(url: &str) -> String {
-    let (scheme, rest) = url.split_at(url.find("://").map_or(0, |at| at + "://".len()));
-    let (user, rest) = rest
-        .rsplit_once('@')
-        .map_or((None, rest), |(user, rest)| (Some(user), rest));
-    let user = user.map(|user| match user.split_once(':') {
-        Some((name, _)) => format!("{name}:{MASK}@"),
-        None => format!("{user}@"),
-    });
-    let (address, query) = rest
-        .split_once('?')
-        .map_or((rest, None), |(rest, query)| (rest, Some(query)));
-    let parameter = |parameter: &str| match parameter.split_once('=') {
-        Some((name, _)) if name.to_ascii_lowercase().contains("password") => format!("{name}={MASK}"),
-        _ => parameter.to_owned(),
-    };
-    let query = query.map(|query| query.split('&').map(parameter).collect::<Vec<_>>().join("&"));
-    let query = query.map_or_else(String::new, |query| format!("?{query}"));
-    format!("{scheme}{}{address}{query}", user.unwrap_or_default())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::masked;
-
-    #[test]
-    fn no_password_of_a_url_is_shown() {
-        for (url, shown) in [
-            ("postgres://host/db", "postgres://host/db"),
-            ("postgres://user@host:5432/db", "postgres://user@host:5432/db"),
-            ("postgres://user:pass@host/db", "postgres://user:***@host/db"),
-            ("postgres://user:p@ss/w?rd@host/db", "postgres://user:***@host/db"),
-            (
-                "postgres://host/db?user=u&password=pass&sslmode=require",
-                "postgres://host/db?user=u&password=***&sslmode=require",
-            ),
-            (
-                "postgres://u:pass@h/db?sslPassword=pass",
-                "postgres://u:***@h/db?sslPassword=***",
-            ),
-            ("rediss://:pass@h/1", "rediss://:***@h/1"),
-            ("http://u:pass@[::1]:8123", "http://u:***@[::1]:8123"),
-        ] {
-            assert_eq!(masked(url), shown);
-        }
     }
 }

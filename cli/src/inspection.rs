@@ -56,10 +56,10 @@ impl Inspection {
     /// # Errors
     /// There is no such data, or an engine is unavailable.
     pub async fn open(settings: &Settings, purpose: InspectionPurpose) -> Result<Self, CommandFailure> {
-        let lock = if settings.kafka.is_given() && settings.warehouse.url.is_some() {
+        let lock = if settings.kafka.is_shared() && settings.warehouse.url.is_some() {
             None
         } else {
-            if !settings.kafka.is_given() {
+            if !settings.kafka.is_shared() {
                 settings.data.require()?;
             }
             settings.data.create()?;

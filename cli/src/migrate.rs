@@ -40,7 +40,7 @@ impl Migrate {
         };
         let runtime = crate::runtime::on_this_thread()?;
         // Blocks, so not on the runtime.
-        if settings.kafka.is_given() {
+        if settings.kafka.is_shared() {
             topics(&settings)?;
             done(
                 "kafka",
@@ -51,7 +51,7 @@ impl Migrate {
             runtime.block_on(engines::warehouse(&settings))?;
             done("clickhouse", &settings.warehouse.database)?;
         }
-        if settings.has_account_server() {
+        if settings.accounts.postgres_url().is_some() {
             runtime.block_on(accounts(&settings))?;
             done("postgresql", "accounts")?;
         }

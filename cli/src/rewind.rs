@@ -110,7 +110,7 @@ async fn rewind(
     inspection: &Inspection,
     accept_loss: bool,
 ) -> Result<RewindOutcome, CommandFailure> {
-    if inspection.live && !settings.kafka.is_given() {
+    if inspection.live && !settings.kafka.is_shared() {
         let holder = settings.data.holder();
         return Err(CommandFailure::Unavailable(format!(
             "{holder} has the logs open: stop `receipts up`, rewind, and start it again"
@@ -126,7 +126,7 @@ async fn rewind(
     if !accept_loss && targets.iter().any(|target| target.lost > 0) {
         return Ok(RewindOutcome::Refused { reason, targets });
     }
-    let moved_to = if settings.kafka.is_given() {
+    let moved_to = if settings.kafka.is_shared() {
         None
     } else {
         move_aside(&settings.data.verdicts())?
@@ -199,7 +199,7 @@ async fn reason(
             Ok(None) => {}
             Ok(reason) => return Ok(reason),
             // The disk is here, so a file that can't be read is damaged.
-            Err(damaged) if !settings.kafka.is_given() => return Ok(Some(damaged.to_string())),
+            Err(damaged) if !settings.kafka.is_shared() => return Ok(Some(damaged.to_string())),
             Err(error) => return Err(CommandFailure::unavailable(error)),
         }
     }
@@ -270,7 +270,7 @@ fn move_aside(verdicts: &Path) -> Result<Option<PathBuf>, CommandFailure> {
 /// Makes the new log of verdicts and returns its epoch. On Kafka a topic without records may exist
 /// already.
 async fn new_log(settings: &Settings) -> Result<u32, CommandFailure> {
-    let open = || Log::open_verdicts(&settings.kafka, &settings.verdicts, &settings.data.verdicts());
+    let open = || Log::open_verdicts(&settings.kafka, &settings.verdicts.0, &settings.data.verdicts());
     let log = tokio::task::block_in_place(open).map_err(CommandFailure::unavailable)?;
     let states = log.inspector().partitions(writer::GROUP).await;
     tokio::task::block_in_place(|| log.close());

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use accounts::{AccountsConfig, PolicyConfig};
 use analytics_api::AnalyticsConfig;
+use config::{ConfigError, ConfigFaults, Source, known_keys};
 use gateway::GatewayConfig;
 use publisher_api::{AuthConfig, PublisherConfig, SmtpConfig};
 use receipt::Limits;
-use receipt_log::{EmbeddedConfig, KafkaConfig};
-use service::config::{ConfigError, ConfigFaults, Source, known_keys};
+use receipt_log::{EmbeddedConfig, KafkaConfig, VerdictsConfig};
 use service::data::DataConfig;
 use service::rate_limit::{QuotasConfig, RedisConfig};
 use service::telemetry::TelemetryConfig;
@@ -41,47 +41,72 @@ pub struct SettingsArgs {
     pub data: Option<PathBuf>,
 }
 
-/// Every section.
-#[derive(Debug, Clone)]
-pub struct Settings {
-    /// `[data]`, or `--data`.
-    pub data: DataDir,
-    /// `[gateway]`.
-    pub gateway: GatewayConfig,
-    /// `[verifier]`.
-    pub verifier: VerifierConfig,
-    /// `[writer]`.
-    pub writer: WriterConfig,
-    /// `[analytics]`.
-    pub analytics: AnalyticsConfig,
-    /// `[publisher]`.
-    pub publisher: PublisherConfig,
-    /// `[auth]`.
-    pub auth: AuthConfig,
-    /// `[smtp]`.
-    pub smtp: SmtpConfig,
-    /// `[outbound]`.
-    pub outbound: outbound::Config,
-    /// `[log]`.
-    pub log: EmbeddedConfig,
-    /// `[verdicts]`.
-    pub verdicts: EmbeddedConfig,
-    /// `[kafka]`.
-    pub kafka: KafkaConfig,
-    /// `[warehouse]`.
-    pub warehouse: WarehouseConfig,
-    /// `[accounts]`.
-    pub accounts: AccountsConfig,
-    /// `[policy]`.
-    pub policy: PolicyConfig,
-    /// `[telemetry]`.
-    pub telemetry: TelemetryConfig,
-    /// `[limits]`.
-    pub limits: Limits,
-    /// `[quotas]`.
-    pub quotas: QuotasConfig,
-    /// `[redis]`.
-    pub redis: RedisConfig,
+/// Declares [`Settings`] from its sections, each with the name that it has in the file.
+macro_rules! settings {
+    ($($name:ident: $section:ty,)*) => {
+        /// Every section.
+        #[derive(Debug, Clone)]
+        pub struct Settings {
+            /// `[data]`, or `--data`.
+            pub data: DataDir,
+            $(
+                #[doc = concat!("`[", stringify!($name), "]`.")]
+                pub $name: $section,
+            )*
+        }
+
+        impl Settings {
+            fn of(source: &mut Source) -> Self {
+                let data: DataConfig = source.section("data");
+                Self {
+                    data: DataDir::new(&data.dir).unwrap_or_else(|_| DataDir::here()),
+                    $($name: source.section(stringify!($name)),)*
+                }
+            }
+
+            /// Every section as TOML, without its secrets.
+            ///
+            /// # Errors
+            /// A value isn't one of TOML.
+            pub fn to_toml(&self) -> Result<String, toml::ser::Error> {
+                let dir = self.data.root().to_owned();
+                let mut text = format!("[data]\n{}\n", toml::to_string(&DataConfig { dir })?);
+                $(text.push_str(&format!("[{}]\n{}\n", stringify!($name), toml::to_string(&self.$name)?));)*
+                Ok(text)
+            }
+        }
+
+        /// Every section with the keys it may have, for the test that holds the example file against
+        /// them.
+        #[must_use]
+        pub fn keys() -> Vec<(&'static str, &'static [&'static str])> {
+            vec![
+                ("data", known_keys::<DataConfig>()),
+                $((stringify!($name), known_keys::<$section>()),)*
+            ]
+        }
+    };
+}
+
+settings! {
+    gateway: GatewayConfig,
+    verifier: VerifierConfig,
+    writer: WriterConfig,
+    analytics: AnalyticsConfig,
+    publisher: PublisherConfig,
+    auth: AuthConfig,
+    smtp: SmtpConfig,
+    outbound: outbound::Config,
+    log: EmbeddedConfig,
+    verdicts: VerdictsConfig,
+    kafka: KafkaConfig,
+    warehouse: WarehouseConfig,
+    accounts: AccountsConfig,
+    policy: PolicyConfig,
+    telemetry: TelemetryConfig,
+    limits: Limits,
+    quotas: QuotasConfig,
+    redis: RedisConfig,
 }
 
 impl SettingsArgs {
@@ -90,120 +115,66 @@ impl SettingsArgs {
     /// # Errors
     /// Every fault of the configuration at once.
     pub fn load(&self) -> Result<Settings, CommandFailure> {
-        let settings = self.read()?;
-        settings.fit()?;
-        Ok(settings)
+        self.read(Settings::check)
     }
 
-    /// Reads everything, and checks each section by itself.
+    /// Reads everything and checks each section by itself, and then what `check` does.
     ///
     /// # Errors
-    /// Every fault of a section at once.
-    pub fn read(&self) -> Result<Settings, CommandFailure> {
+    /// Every fault found.
+    pub fn read(&self, check: impl FnOnce(&Settings, &mut ConfigFaults)) -> Result<Settings, CommandFailure> {
+        let data = self.data.as_deref().map(DataDir::new).transpose()?;
         let source = Source::load(self.config.as_deref()).map_err(CommandFailure::input)?;
-        let mut settings = Settings::read(source).map_err(CommandFailure::input)?;
-        if let Some(data) = &self.data {
-            settings.data = DataDir::new(data)?;
-        }
-        Ok(settings)
+        Settings::read(source, data, check).map_err(CommandFailure::input)
     }
 }
 
 impl Settings {
-    /// Every section of `source`, each checked by itself.
+    /// Every section of `source`, each checked by itself, and then by `check`. `data` goes over
+    /// `[data]`.
     ///
     /// # Errors
     /// Every fault found.
-    pub fn read(mut source: Source) -> Result<Self, ConfigError> {
-        let data: DataConfig = source.section("data");
-        let embedded = |log: &EmbeddedConfig, faults: &mut ConfigFaults| {
-            for fault in log.validate().err().unwrap_or_default() {
-                faults.push("", fault);
-            }
-        };
-        let settings = Self {
-            data: DataDir::new(&data.dir).unwrap_or_else(|_| DataDir::here()),
-            gateway: source.section("gateway"),
-            verifier: source.section("verifier"),
-            writer: source.section("writer"),
-            analytics: source.section("analytics"),
-            publisher: source.section("publisher"),
-            auth: source.section("auth"),
-            smtp: source.section("smtp"),
-            outbound: source.section_with("outbound", |outbound: &outbound::Config, faults| {
-                for (key, fault) in outbound.validate().err().unwrap_or_default() {
-                    faults.push(key, fault);
-                }
-            }),
-            log: source.section_with("log", embedded),
-            verdicts: source.section_from("verdicts", EmbeddedConfig::verdicts, embedded),
-            kafka: source.section_with("kafka", |kafka: &KafkaConfig, faults| {
-                for (key, fault) in kafka.validate().err().unwrap_or_default() {
-                    faults.push(key, fault);
-                }
-            }),
-            warehouse: source.section_with("warehouse", |warehouse: &WarehouseConfig, faults| {
-                if let Err(fault) = warehouse.validate() {
-                    faults.push("", fault);
-                }
-            }),
-            accounts: source.section_with("accounts", |accounts: &AccountsConfig, faults| {
-                for (key, fault) in accounts.faults() {
-                    faults.push(key, fault);
-                }
-            }),
-            policy: source.section_with("policy", |policy: &PolicyConfig, faults| {
-                for (key, fault) in policy.faults() {
-                    faults.push(key, fault);
-                }
-            }),
-            telemetry: source.section("telemetry"),
-            limits: source.section_with("limits", |limits: &Limits, faults| {
-                if let Err(fault) = limits.validate() {
-                    faults.push("", fault);
-                }
-            }),
-            quotas: source.section("quotas"),
-            redis: source.section("redis"),
-        };
-        source.finish()?;
+    pub fn read(
+        mut source: Source,
+        data: Option<DataDir>,
+        check: impl FnOnce(&Self, &mut ConfigFaults),
+    ) -> Result<Self, ConfigError> {
+        let mut settings = Self::of(&mut source);
+        if let Some(data) = data {
+            settings.data = data;
+        }
+        source.finish_with(|faults| check(&settings, faults))?;
         Ok(settings)
     }
 
     /// Checks that no section can make alone.
-    fn fit(&self) -> Result<(), CommandFailure> {
-        self.fit_gateway()?;
-        self.fit_shards()?;
-        self.fit_verdicts()?;
-        self.fit_memory()?;
-        let needed = self.record_bytes();
-        if self.warehouse.insert_bytes_max < needed as u64 {
-            return Err(CommandFailure::Input(format!(
-                "warehouse.insert_bytes_max is {}, must be at least {needed}: a rejected batch is one row",
-                self.warehouse.insert_bytes_max
-            )));
-        }
-        Ok(())
+    pub fn check(&self, faults: &mut ConfigFaults) {
+        self.check_gateway(faults);
+        self.check_shards(faults);
+        self.check_verdicts(faults);
+        self.check_memory(faults);
+        faults.at_least(
+            "warehouse.insert_bytes_max",
+            self.warehouse.insert_bytes_max,
+            self.record_bytes() as u64,
+            "a rejected batch is one row",
+        );
     }
 
     /// A gateway and its log must be able to take the largest batch.
-    ///
-    /// # Errors
-    /// The sections that don't fit together, and what is allowed.
-    pub fn fit_gateway(&self) -> Result<(), CommandFailure> {
-        self.gateway.fits(&self.limits).map_err(CommandFailure::Input)?;
-        let kafka = self
-            .kafka
-            .fits(self.gateway.append_wait_ms_max, self.limits.batch_bytes_max);
-        kafka.map_err(CommandFailure::Input)?;
-        let needed = self.record_bytes();
-        if !self.kafka.is_given() && self.log.record_bytes_max < needed {
-            return Err(CommandFailure::Input(format!(
-                "log.record_bytes_max is {}, must be at least {needed}: limits.batch_bytes_max and {RECORD_FRAME_BYTES} bytes more",
-                self.log.record_bytes_max
-            )));
+    pub fn check_gateway(&self, faults: &mut ConfigFaults) {
+        self.gateway.check_limits(&self.limits, faults);
+        let (wait_ms, batch) = (self.gateway.append_wait_ms_max, self.limits.batch_bytes_max);
+        self.kafka.check_gateway(wait_ms, batch, faults);
+        if !self.kafka.is_shared() {
+            faults.at_least(
+                "log.record_bytes_max",
+                self.log.record_bytes_max,
+                self.record_bytes(),
+                &format!("limits.batch_bytes_max and {RECORD_FRAME_BYTES} bytes more"),
+            );
         }
-        Ok(())
     }
 
     /// Bytes of the largest record of `receipts`.
@@ -212,89 +183,60 @@ impl Settings {
     }
 
     /// Shards are partitions of a topic.
-    ///
-    /// # Errors
-    /// There are several, on the embedded log.
-    pub fn fit_shards(&self) -> Result<(), CommandFailure> {
-        if !self.kafka.is_given() && !self.warehouse.shards.is_empty() {
-            let reason = "warehouse.shards needs kafka.brokers: the embedded log has one shard";
-            return Err(CommandFailure::Input(reason.to_owned()));
-        }
-        Ok(())
+    pub fn check_shards(&self, faults: &mut ConfigFaults) {
+        faults.require(
+            "warehouse.shards",
+            self.kafka.is_shared() || self.warehouse.shards.is_empty(),
+            "needs kafka.brokers: the embedded log has one shard",
+        );
     }
 
     /// A record of `verdicts` must be able to hold the verdicts on one record of `receipts`, and
     /// one append those on a block.
-    ///
-    /// # Errors
-    /// The limit that is too small, and what is allowed.
-    pub fn fit_verdicts(&self) -> Result<(), CommandFailure> {
+    pub fn check_verdicts(&self, faults: &mut ConfigFaults) {
         let batch = self.limits.batch_bytes_max;
         let record = verdicts_bytes(batch);
         let of_record = "3 x limits.batch_bytes_max and 4194304 bytes more";
-        if self.kafka.is_given() {
-            if self.kafka.verdicts_bytes_max < record {
-                return Err(CommandFailure::Input(format!(
-                    "kafka.verdicts_bytes_max is {}, must be at least {record}: {of_record}",
-                    self.kafka.verdicts_bytes_max
-                )));
-            }
-            return Ok(());
+        if self.kafka.is_shared() {
+            let given = self.kafka.verdicts_bytes_max;
+            faults.at_least("kafka.verdicts_bytes_max", given, record, of_record);
+            return;
         }
-        if self.verdicts.record_bytes_max < record {
-            return Err(CommandFailure::Input(format!(
-                "verdicts.record_bytes_max is {}, must be at least {record}: {of_record}",
-                self.verdicts.record_bytes_max
-            )));
-        }
+        let verdicts = &self.verdicts.0;
+        let given = verdicts.record_bytes_max;
+        faults.at_least("verdicts.record_bytes_max", given, record, of_record);
         // A block is closed by the record that reaches its limit.
-        let block = verdicts_bytes(self.verifier.block_bytes_max.saturating_add(batch));
+        let block = verdicts_bytes(self.verifier.block_bytes_max.saturating_add(batch)) as u64;
         for (key, given) in [
-            ("queue_bytes_max", self.verdicts.queue_bytes_max as u64),
-            ("segment_bytes", self.verdicts.segment_bytes),
+            ("verdicts.queue_bytes_max", verdicts.queue_bytes_max as u64),
+            ("verdicts.segment_bytes", verdicts.segment_bytes),
         ] {
-            if given < block as u64 {
-                return Err(CommandFailure::Input(format!(
-                    "verdicts.{key} is {given}, must be at least {block}: 3 x (verifier.block_bytes_max and \
-                     limits.batch_bytes_max) and 4194304 bytes more"
-                )));
-            }
+            let of_block = "3 x (verifier.block_bytes_max and limits.batch_bytes_max) and 4194304 bytes more";
+            faults.at_least(key, given, block, of_block);
         }
-        Ok(())
     }
 
     /// The embedded engine must be able to insert the largest batch: the writer divides what
     /// doesn't fit down to one record. A statement gets half of the memory.
-    fn fit_memory(&self) -> Result<(), CommandFailure> {
-        let receipts = self.limits.batch_receipts_max as u64;
-        let needed = 2 * (INSERT_BYTES + receipts.saturating_mul(INSERT_RECEIPT_BYTES));
-        let given = self.warehouse.memory_bytes_max;
-        if self.warehouse.url.is_none() && given < needed {
-            return Err(CommandFailure::Input(format!(
-                "warehouse.memory_bytes_max is {given}, must be at least {needed}: twice what an insert of \
-                 limits.batch_receipts_max receipts takes"
-            )));
+    fn check_memory(&self, faults: &mut ConfigFaults) {
+        if self.warehouse.url.is_some() {
+            return;
         }
-        Ok(())
-    }
-
-    /// Whether a PostgreSQL has the account store.
-    #[must_use]
-    pub fn has_account_server(&self) -> bool {
-        let url = self.accounts.url.as_deref();
-        url.is_some_and(|url| !url.trim().is_empty())
+        let receipts = self.limits.batch_receipts_max as u64;
+        faults.at_least(
+            "warehouse.memory_bytes_max",
+            self.warehouse.memory_bytes_max,
+            2 * (INSERT_BYTES + receipts.saturating_mul(INSERT_RECEIPT_BYTES)),
+            "twice what an insert of limits.batch_receipts_max receipts takes",
+        );
     }
 
     /// Checks that gateways on Kafka have keys to sign acknowledgements with. Commands that run no
     /// gateway don't need them.
-    ///
-    /// # Errors
-    /// No key is listed.
-    pub fn has_shared_keys(&self) -> Result<(), CommandFailure> {
-        if !self.kafka.is_given() {
-            return Ok(());
+    pub fn check_shared_keys(&self, faults: &mut ConfigFaults) {
+        if self.kafka.is_shared() {
+            self.gateway.check_shared_keys(faults);
         }
-        self.gateway.has_shared_keys().map_err(CommandFailure::Input)
     }
 }
 
@@ -302,30 +244,4 @@ impl Settings {
 /// values beside.
 fn verdicts_bytes(body_bytes: usize) -> usize {
     body_bytes.saturating_mul(3).saturating_add(VERDICTS_FRAME_BYTES)
-}
-
-/// Every section with the keys it may have, for the test that holds the example file against them.
-#[must_use]
-pub fn keys() -> Vec<(&'static str, &'static [&'static str])> {
-    vec![
-        ("data", known_keys::<DataConfig>()),
-        ("gateway", known_keys::<GatewayConfig>()),
-        ("verifier", known_keys::<VerifierConfig>()),
-        ("writer", known_keys::<WriterConfig>()),
-        ("analytics", known_keys::<AnalyticsConfig>()),
-        ("publisher", known_keys::<PublisherConfig>()),
-        ("auth", known_keys::<AuthConfig>()),
-        ("outbound", known_keys::<outbound::Config>()),
-        ("smtp", known_keys::<SmtpConfig>()),
-        ("log", known_keys::<EmbeddedConfig>()),
-        ("verdicts", known_keys::<EmbeddedConfig>()),
-        ("kafka", known_keys::<KafkaConfig>()),
-        ("warehouse", known_keys::<WarehouseConfig>()),
-        ("accounts", known_keys::<AccountsConfig>()),
-        ("policy", known_keys::<PolicyConfig>()),
-        ("telemetry", known_keys::<TelemetryConfig>()),
-        ("limits", known_keys::<Limits>()),
-        ("quotas", known_keys::<QuotasConfig>()),
-        ("redis", known_keys::<RedisConfig>()),
-    ]
 }

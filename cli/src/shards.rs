@@ -225,7 +225,7 @@ fn check_entry(new: &NewShardMapEntry) -> Result<(), CommandFailure> {
 }
 
 async fn check_partitions(settings: &Settings, shards: u32) -> Result<(), CommandFailure> {
-    if !settings.kafka.is_given() {
+    if !settings.kafka.is_shared() {
         return Err(CommandFailure::Input(
             "the embedded log has one shard: shards need Kafka (kafka.brokers) and ClickHouse (warehouse.url)"
                 .to_owned(),

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use config::{ConfigFaults, Section};
 use serde::{Deserialize, Serialize};
-use service::config::{ConfigFaults, Validate};
 
 use http_server::address::Network;
 use http_server::forwarded::TRUSTED_PROXIES_MAX;
@@ -129,8 +129,8 @@ const WAIT_MS_MAX: u64 = 3_600_000;
 /// More keys than an overlap of two rotations needs.
 const ACKNOWLEDGEMENT_KEYS_MAX: usize = 16;
 
-impl Validate for GatewayConfig {
-    fn validate(&self, faults: &mut ConfigFaults) {
+impl Section for GatewayConfig {
+    fn check(&self, faults: &mut ConfigFaults) {
         if self.trusted_proxies.len() > TRUSTED_PROXIES_MAX {
             let given = self.trusted_proxies.len();
             faults.push(
@@ -180,41 +180,32 @@ impl Validate for GatewayConfig {
 impl GatewayConfig {
     /// Checks that no section can make alone: the longest batch must fit in flight, compressed and
     /// decoded, beside another, and into the share of one address.
-    ///
-    /// # Errors
-    /// A sentence that names both settings.
-    pub fn fits(&self, limits: &receipt::Limits) -> Result<(), String> {
-        let needed = limits.batch_bytes_max.saturating_mul(4);
-        if self.inflight_bytes_max < needed {
-            return Err(format!(
-                "gateway.inflight_bytes_max is {}, must be at least 4 times limits.batch_bytes_max: {needed}",
-                self.inflight_bytes_max
-            ));
-        }
+    pub fn check_limits(&self, limits: &receipt::Limits, faults: &mut ConfigFaults) {
+        faults.at_least(
+            "gateway.inflight_bytes_max",
+            self.inflight_bytes_max,
+            limits.batch_bytes_max.saturating_mul(4),
+            "4 times limits.batch_bytes_max",
+        );
         let share = self.inflight_bytes_max / 100 * self.address_share_percent_max;
         if share < limits.batch_bytes_max {
-            return Err(format!(
-                "gateway.address_share_percent_max is {}: {share} bytes of gateway.inflight_bytes_max, must be at least \
-                 limits.batch_bytes_max: {}",
+            let fault = format!(
+                "is {}: {share} bytes of gateway.inflight_bytes_max, must be at least limits.batch_bytes_max: {}",
                 self.address_share_percent_max, limits.batch_bytes_max
-            ));
+            );
+            faults.push("gateway.address_share_percent_max", fault);
         }
-        Ok(())
     }
 
-    /// Gateways on Kafka sign with the same keys, so a key that one of them creates won't do.
-    ///
-    /// # Errors
-    /// A sentence that names the setting and the command that makes a key.
-    pub fn has_shared_keys(&self) -> Result<(), String> {
-        if self.acknowledgement_keys.is_empty() {
-            return Err(
-                "gateway.acknowledgement_keys is empty, and with kafka.brokers all gateways need the same keys: run \
-                 `receipts keygen --algorithm Ed25519 --out acknowledgement.key` and list the file"
-                    .to_owned(),
-            );
-        }
-        Ok(())
+    /// Checks that keys are given. Gateways on Kafka sign with the same keys, so a key that one of
+    /// them creates won't do.
+    pub fn check_shared_keys(&self, faults: &mut ConfigFaults) {
+        faults.require(
+            "gateway.acknowledgement_keys",
+            !self.acknowledgement_keys.is_empty(),
+            "is empty, and with kafka.brokers all gateways need the same keys: run `receipts keygen --algorithm Ed25519 \
+             --out acknowledgement.key` and list the file",
+        );
     }
 
     pub(crate) fn head_wait(&self) -> Duration {

@@ -65,8 +65,8 @@ use tokio_util::sync::CancellationToken;
 use entry_book::EntryFile;
 use shared::Shared;
 
+pub use self::config::{GatewayConfig, WebhookEntries};
 pub use acknowledgement::{AcknowledgementKeyError, AcknowledgementKeys};
-pub use config::{GatewayConfig, WebhookEntries};
 pub use entry_book::{EntryBook, NamedEntry};
 pub use http_server::address::Network;
 pub use neighbour::Neighbour;
@@ -135,8 +135,6 @@ pub async fn run_beside(
     deps: Deps,
     shutdown: CancellationToken,
 ) -> Result<(), GatewayError> {
-    deps.limits.validate().map_err(GatewayError::Config)?;
-    config.fits(&deps.limits).map_err(GatewayError::Config)?;
     let entries = entries(&config, &deps, &shutdown).await.map_err(GatewayError::Config)?;
     let shared = Arc::new(Shared::new(config, deps, entries));
     listener::listen(listener, shared, neighbour, shutdown).await

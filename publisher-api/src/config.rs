@@ -2,10 +2,10 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use config::{ConfigFaults, Section};
 use http_server::address::Network;
 use http_server::forwarded::TRUSTED_PROXIES_MAX;
 use serde::{Deserialize, Serialize};
-use service::config::{ConfigFaults, Validate};
 use web::serve::Connections;
 
 /// Address of the service that runs alone, where no other is given.
@@ -127,8 +127,8 @@ impl PublisherConfig {
     }
 }
 
-impl Validate for PublisherConfig {
-    fn validate(&self, faults: &mut ConfigFaults) {
+impl Section for PublisherConfig {
+    fn check(&self, faults: &mut ConfigFaults) {
         if self.public_url.as_deref().is_some_and(|url| !is_origin(url)) {
             faults.push(
                 "public_url",
@@ -187,7 +187,7 @@ fn is_origin(url: &str) -> bool {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use service::config::Source;
+    use config::Source;
 
     use super::*;
 

@@ -55,7 +55,7 @@ use verification::Looker;
 use warehouse::Warehouse;
 use web::shares::FairSemaphore;
 
-pub use config::{DEFAULT_LISTEN, PublisherConfig};
+pub use self::config::{DEFAULT_LISTEN, PublisherConfig};
 pub use erasing::Eraser;
 pub use expiry::{Postman, SmtpConfig};
 pub use jwt::{AuthConfig, Authority};

@@ -1,7 +1,7 @@
 //! The section `[verifier]`.
 
+use config::{ConfigFaults, Section};
 use serde::{Deserialize, Serialize};
-use service::config::{ConfigFaults, Validate};
 
 /// Limits and intervals of blocks and retries.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -53,22 +53,20 @@ impl Default for VerifierConfig {
     }
 }
 
-impl Validate for VerifierConfig {
-    fn validate(&self, faults: &mut ConfigFaults) {
-        let mut at_least_one = |key: &str, value: u64| {
-            if value == 0 {
-                faults.push(key, "must be at least 1");
-            }
-        };
-        at_least_one("block_wait_ms_max", self.block_wait_ms_max);
-        at_least_one("block_bytes_max", self.block_bytes_max as u64);
-        at_least_one("block_records_max", self.block_records_max as u64);
-        at_least_one("key_cache_entries_max", self.key_cache_entries_max as u64);
-        at_least_one("record_bytes_max", self.record_bytes_max as u64);
-        at_least_one("idle_interval_ms", self.idle_interval_ms);
-        at_least_one("retry_wait_ms_min", self.retry_wait_ms_min);
-        if self.retry_wait_ms_max < self.retry_wait_ms_min {
-            faults.push("retry_wait_ms_max", "must not be below retry_wait_ms_min");
-        }
+impl Section for VerifierConfig {
+    fn check(&self, faults: &mut ConfigFaults) {
+        faults.at_least("block_wait_ms_max", self.block_wait_ms_max, 1, "");
+        faults.at_least("block_bytes_max", self.block_bytes_max, 1, "");
+        faults.at_least("block_records_max", self.block_records_max, 1, "");
+        faults.at_least("key_cache_entries_max", self.key_cache_entries_max, 1, "");
+        faults.at_least("record_bytes_max", self.record_bytes_max, 1, "");
+        faults.at_least("idle_interval_ms", self.idle_interval_ms, 1, "");
+        faults.at_least("retry_wait_ms_min", self.retry_wait_ms_min, 1, "");
+        faults.at_least(
+            "retry_wait_ms_max",
+            self.retry_wait_ms_max,
+            self.retry_wait_ms_min,
+            "retry_wait_ms_min",
+        );
     }
 }

@@ -36,7 +36,7 @@ pub mod stages;
 pub mod stamping;
 pub mod traces;
 
-pub use config::VerifierConfig;
+pub use self::config::VerifierConfig;
 pub use error::VerifierError;
 pub use pipeline::{Deps, run};
 pub use stamping::Policies;

@@ -1,7 +1,7 @@
 //! The section `[writer]`.
 
+use config::{ConfigFaults, Section};
 use serde::{Deserialize, Serialize};
-use service::config::{ConfigFaults, Validate};
 
 /// Settings of batches and retries.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -49,22 +49,20 @@ impl Default for WriterConfig {
     }
 }
 
-impl Validate for WriterConfig {
-    fn validate(&self, faults: &mut ConfigFaults) {
-        let mut at_least_one = |key: &str, value: u64| {
-            if value == 0 {
-                faults.push(key, "must be at least 1");
-            }
-        };
-        at_least_one("insert_interval_ms", self.insert_interval_ms);
-        at_least_one("batch_receipts_max", self.batch_receipts_max as u64);
-        at_least_one("batch_bytes_max", self.batch_bytes_max as u64);
-        at_least_one("retry_wait_ms_min", self.retry_wait_ms_min);
-        at_least_one("evidence_interval_ms", self.evidence_interval_ms);
-        at_least_one("evidence_bytes_max", self.evidence_bytes_max as u64);
-        at_least_one("rebuild_poll_interval_ms", self.rebuild_poll_interval_ms);
-        if self.retry_wait_ms_max < self.retry_wait_ms_min {
-            faults.push("retry_wait_ms_max", "must not be below retry_wait_ms_min");
-        }
+impl Section for WriterConfig {
+    fn check(&self, faults: &mut ConfigFaults) {
+        faults.at_least("insert_interval_ms", self.insert_interval_ms, 1, "");
+        faults.at_least("batch_receipts_max", self.batch_receipts_max, 1, "");
+        faults.at_least("batch_bytes_max", self.batch_bytes_max, 1, "");
+        faults.at_least("retry_wait_ms_min", self.retry_wait_ms_min, 1, "");
+        faults.at_least("evidence_interval_ms", self.evidence_interval_ms, 1, "");
+        faults.at_least("evidence_bytes_max", self.evidence_bytes_max, 1, "");
+        faults.at_least("rebuild_poll_interval_ms", self.rebuild_poll_interval_ms, 1, "");
+        faults.at_least(
+            "retry_wait_ms_max",
+            self.retry_wait_ms_max,
+            self.retry_wait_ms_min,
+            "retry_wait_ms_min",
+        );
     }
 }

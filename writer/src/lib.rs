@@ -37,7 +37,7 @@ pub mod resumption;
 pub mod sequence;
 mod shard_database;
 
-pub use config::WriterConfig;
+pub use self::config::WriterConfig;
 pub use consuming::{Deps, run};
 pub use error::WriterError;
 

@@ -93,7 +93,7 @@ impl Replicas {
         let start = async || {
             let health = Health::new();
             let redis = RedisConfig {
-                url: Some(redis.url()),
+                url: Some(redis.url().into()),
                 // These tests share two processors with others.
                 connect_ms_max: 20_000,
                 command_ms_max: 10_000,

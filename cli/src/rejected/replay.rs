@@ -103,7 +103,7 @@ impl Replay {
             ))
         };
         // Kafka's log has any number of writers.
-        if inspection.live && !settings.kafka.is_given() {
+        if inspection.live && !settings.kafka.is_shared() {
             return Err(held());
         }
         let open = || Log::open(&settings.kafka, &settings.log, &settings.data.log());

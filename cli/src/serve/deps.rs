@@ -75,8 +75,7 @@ pub fn verifier(
     health: &Health,
 ) -> Result<verifier::Deps, CommandFailure> {
     let policy = settings.policy.policy();
-    let has_shards = settings.kafka.is_given();
-    let shard_map = has_shards.then(|| ShardMapCache::start(accounts.clone(), stop.clone()));
+    let shard_map = receipts.is_shared().then(|| ShardMapCache::start(accounts.clone(), stop.clone()));
     Ok(verifier::Deps {
         processor: blocking(|| receipts.processor(verifier::GROUP, verdicts))?,
         receipts: receipts.inspector(),

@@ -26,7 +26,7 @@ pub fn receipts(settings: &Settings) -> Result<Log, CommandFailure> {
 /// # Errors
 /// The log can't be opened.
 pub fn verdicts(settings: &Settings) -> Result<Log, CommandFailure> {
-    let opened = Log::open_verdicts(&settings.kafka, &settings.verdicts, &settings.data.verdicts());
+    let opened = Log::open_verdicts(&settings.kafka, &settings.verdicts.0, &settings.data.verdicts());
     opened.map_err(|error| not_open("the log verdicts", &error))
 }
 

@@ -12,6 +12,7 @@ use std::net::SocketAddr;
 
 use accounts::{Accounts, ClientPolicy};
 use clap::ValueEnum;
+use config::ConfigFaults;
 
 use crate::failure::{CommandFailure, CommandOutcome};
 use crate::settings::{Settings, SettingsArgs};
@@ -76,7 +77,8 @@ enum ServiceName {
 impl Serve {
     /// Runs the command.
     pub fn run(self) -> Result<CommandOutcome, CommandFailure> {
-        let mut settings = self.settings.read()?;
+        let service = self.service;
+        let mut settings = self.settings.read(|settings, faults| service.check(settings, faults))?;
         if let Some(address) = self.metrics_listen {
             settings.telemetry.metrics_listen = address;
         }
@@ -91,7 +93,6 @@ impl Serve {
                 }
             }
         }
-        self.service.check(&settings)?;
         process::run(self.service, &settings)?;
         Ok(CommandOutcome::Good)
     }
@@ -99,61 +100,57 @@ impl Serve {
 
 impl ServiceName {
     /// Checks what a service needs of the sections that it reads. The chart leaves out the others.
-    fn check(self, settings: &Settings) -> Result<(), CommandFailure> {
+    fn check(self, settings: &Settings, faults: &mut ConfigFaults) {
         match self {
             Self::Gateway => {
-                settings.fit_gateway()?;
-                settings.has_shared_keys()?;
+                settings.check_gateway(faults);
+                settings.check_shared_keys(faults);
                 let has_store = || Accounts::is_given(&settings.accounts, settings.data.root());
-                ensure(settings.policy.clients == ClientPolicy::Open || has_store(), || {
-                    "policy.clients is `registered`, so the gateway needs the account store with the client keys: set \
-                     accounts.url to its PostgreSQL"
-                        .to_owned()
-                })
+                faults.require(
+                    "policy.clients",
+                    settings.policy.clients == ClientPolicy::Open || has_store(),
+                    "is `registered`, so the gateway needs the account store with the client keys: set accounts.url to its \
+                     PostgreSQL",
+                );
             }
-            Self::Webhook => settings.fit_gateway(),
+            Self::Webhook => settings.check_gateway(faults),
             Self::Verifier => {
                 // A file of this process's own would never have the shard map.
-                ensure(settings.has_account_server() || !settings.kafka.is_given(), || {
-                    "accounts.url is missing: a verifier on Kafka reads the shard map from the account store".to_owned()
-                })?;
-                settings.fit_verdicts()
+                faults.require(
+                    "accounts.url",
+                    settings.accounts.postgres_url().is_some() || !settings.kafka.is_shared(),
+                    "is missing: a verifier on Kafka reads the shard map from the account store",
+                );
+                settings.check_verdicts(faults);
             }
-            Self::Writer => settings.fit_shards(),
+            Self::Writer => settings.check_shards(faults),
             // So that a wrong directory stays unchanged.
-            Self::AnalyticsApi => ensure(
-                settings.warehouse.url.is_some() || settings.data.warehouse().is_dir(),
-                || {
-                    format!(
-                        "{} contains no warehouse: set [data] dir to the directory of `receipts up`, or [warehouse] url to \
-                     a ClickHouse",
+            Self::AnalyticsApi => {
+                if settings.warehouse.url.is_none() && !settings.data.warehouse().is_dir() {
+                    let fault = format!(
+                        "{} contains no warehouse: name the directory of `receipts up`, or set warehouse.url to a \
+                         ClickHouse",
                         settings.data.root().display()
-                    )
-                },
-            ),
-            Self::PublisherApi => Ok(()),
+                    );
+                    faults.push("data.dir", fault);
+                }
+            }
+            Self::PublisherApi => {}
         }
     }
-}
-
-fn ensure(is_met: bool, reason: impl FnOnce() -> String) -> Result<(), CommandFailure> {
-    if is_met {
-        return Ok(());
-    }
-    Err(CommandFailure::Input(reason()))
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used)]
-    use service::config::Source;
+    use config::{ConfigError, Source};
 
     use super::*;
 
     /// Checks a service on a configuration of the sections that the chart gives it.
-    fn check(service: ServiceName, text: &str) -> Result<(), CommandFailure> {
+    fn check(service: ServiceName, text: &str) -> Result<(), ConfigError> {
         let source = Source::from_parts(text, Vec::<(String, String)>::new()).unwrap();
-        service.check(&Settings::read(source).unwrap())
+        Settings::read(source, None, |settings, faults| service.check(settings, faults)).map(drop)
     }
 
     #[test]

@@ -71,7 +71,10 @@ pub struct Up {
 impl Up {
     /// Runs the command.
     pub fn run(self) -> Result<CommandOutcome, CommandFailure> {
-        let mut settings = self.settings.load()?;
+        let mut settings = self.settings.read(|settings, faults| {
+            settings.check(faults);
+            settings.check_shared_keys(faults);
+        })?;
         for (flag, setting) in [
             (self.gateway_listen, &mut settings.gateway.listen),
             (self.metrics_listen, &mut settings.telemetry.metrics_listen),
@@ -84,7 +87,6 @@ impl Up {
         ] {
             *setting = flag.or(*setting);
         }
-        settings.has_shared_keys()?;
         telemetry::init_logging(&settings.telemetry).map_err(CommandFailure::input)?;
         if settings.warehouse.url.is_none() {
             // Before anything is made: without it nothing can start.

@@ -70,7 +70,7 @@ fn topics_and_tables_of_servers_are_made_once_and_found_again() {
     );
     let config = WarehouseConfig {
         user: Some("receipts".to_owned()),
-        password: Some("secret".to_owned().into()),
+        password: Some("secret".into()),
         ..WarehouseConfig::default()
     };
     runtime.block_on(async {

@@ -1,12 +1,14 @@
 //! `receipts up` with everything that works on its data directory.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use crate::command::{command, key, ndjson, receipt, receipts, sign};
 use crate::running::{Up, execute, get, on, text, until};
+use config::{SECTIONS, Source};
+use receipts_cli::settings::{Settings, keys};
 use serde_json::{Value, json};
-use service::config::Source;
 
 #[test]
 fn receipts_go_in_and_numbers_come_out_that_add_up() {
@@ -610,7 +612,7 @@ fn the_configuration_in_effect_is_printed_as_one_that_can_be_read_again() {
     assert!(!printed.contains("s3cret"), "{printed}");
     std::fs::write(&file, &printed).unwrap();
     assert_eq!(print(&file), printed);
-    for (section, keys) in receipts_cli::settings::keys() {
+    for (section, keys) in keys() {
         let (_, rest) = printed.split_once(&format!("[{section}]\n")).unwrap();
         let section_text = rest.split("\n[").next().unwrap();
         for key in keys.iter().filter(|key| !WITHOUT_DEFAULT.contains(key)) {
@@ -884,7 +886,9 @@ fn the_example_configuration_lists_every_key_with_its_default() {
         }
         given.push('\n');
     }
-    let mut known: Vec<(String, String)> = receipts_cli::settings::keys()
+    let sections: BTreeSet<&str> = keys().into_iter().map(|(section, _)| section).collect();
+    assert_eq!(sections, SECTIONS.iter().copied().collect());
+    let mut known: Vec<(String, String)> = keys()
         .into_iter()
         .flat_map(|(section, keys)| keys.iter().map(move |key| (section.to_owned(), (*key).to_owned())))
         .collect();
@@ -894,7 +898,7 @@ fn the_example_configuration_lists_every_key_with_its_default() {
 
     let read = |text: &str| {
         let source = Source::from_parts::<String, String>(text, []).unwrap();
-        format!("{:#?}", receipts_cli::settings::Settings::read(source).unwrap())
+        format!("{:#?}", Settings::read(source, None, Settings::check).unwrap())
     };
     for (example, default) in read(&given).lines().zip(read(example).lines()) {
         assert_eq!(example, default);

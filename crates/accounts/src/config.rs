@@ -1,7 +1,6 @@
 //! The section `[accounts]` of the configuration.
 
-use std::fmt;
-
+use config::{ConfigFaults, SecretUrl, Section};
 use serde::{Deserialize, Serialize};
 use sqlx::ConnectOptions;
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
@@ -9,12 +8,12 @@ use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use crate::Tier;
 
 /// Location of the account store, and limits on queries.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AccountsConfig {
     /// `postgres://user:password@host:port/database`; not given or empty: SQLite in
     /// `accounts.sqlite` of the data directory.
-    pub url: Option<String>,
+    pub url: Option<SecretUrl>,
     /// Whether a password may go to another machine without TLS.
     pub allow_plaintext: bool,
     /// Connections to the database.
@@ -68,49 +67,40 @@ impl Default for AccountsConfig {
     }
 }
 
-impl AccountsConfig {
-    /// Settings that can't work: key and sentence. Made for
-    /// `service::config::Source::section_with`, which this crate doesn't know.
-    #[must_use]
-    pub fn faults(&self) -> Vec<(&'static str, String)> {
-        let mut faults = Vec::new();
+impl Section for AccountsConfig {
+    fn check(&self, faults: &mut ConfigFaults) {
         if let Some(url) = self.postgres_url()
             && !["postgres://", "postgresql://"]
                 .iter()
                 .any(|scheme| url.starts_with(scheme))
         {
             // Without the value: it may hold a password.
-            faults.push((
+            faults.push(
                 "url",
-                "must start with postgres://, or be empty for SQLite in the data directory".to_owned(),
-            ));
+                "must start with postgres://, or be empty for SQLite in the data directory",
+            );
         } else if !self.allow_plaintext && self.postgres_url().is_some_and(has_plaintext_password) {
-            faults.push((
+            faults.push(
                 "url",
                 "must have ?sslmode=verify-full (or verify-ca, require) where a password goes to another machine; \
-                 allow_plaintext = true allows it without TLS"
-                    .to_owned(),
-            ));
+                 allow_plaintext = true allows it without TLS",
+            );
         }
-        let mut range = |key, value: u64, min: u64, max: u64| {
-            if !(min..=max).contains(&value) {
-                faults.push((key, format!("is {value}, must be {min} to {max}")));
-            }
-        };
-        range("connections_max", u64::from(self.connections_max), 1, 1_000);
-        range("wait_ms_max", self.wait_ms_max, 100, 600_000);
-        range("cache_entries_max", self.cache_entries_max as u64, 1, 10_000_000);
-        range("cache_ms_max", self.cache_ms_max, 0, 60_000);
+        faults.range("connections_max", self.connections_max, 1..=1_000);
+        faults.range("wait_ms_max", self.wait_ms_max, 100..=600_000);
+        faults.range("cache_entries_max", self.cache_entries_max, 1..=10_000_000);
+        faults.range("cache_ms_max", self.cache_ms_max, 0..=60_000);
         for (key, value) in [
             ("free_keys_max", self.free_keys_max),
             ("pro_keys_max", self.pro_keys_max),
             ("enterprise_keys_max", self.enterprise_keys_max),
         ] {
-            range(key, value.into(), 1, 10_000);
+            faults.range(key, value, 1..=10_000);
         }
-        faults
     }
+}
 
+impl AccountsConfig {
     pub(crate) fn keys_max(&self) -> KeysMax {
         KeysMax {
             free: self.free_keys_max,
@@ -119,8 +109,10 @@ impl AccountsConfig {
         }
     }
 
-    pub(crate) fn postgres_url(&self) -> Option<&str> {
-        self.url.as_deref().map(str::trim).filter(|url| !url.is_empty())
+    /// URL of the PostgreSQL, if there is one.
+    #[must_use]
+    pub fn postgres_url(&self) -> Option<&str> {
+        self.url.as_ref().and_then(SecretUrl::reveal)
     }
 }
 
@@ -139,34 +131,24 @@ fn has_plaintext_password(url: &str) -> bool {
     !is_here && !has_tls && options.clone().host("host").to_url_lossy().password().is_some()
 }
 
-impl fmt::Debug for AccountsConfig {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("AccountsConfig")
-            .field("url", &self.postgres_url().map(|_| "postgres://..."))
-            .field("allow_plaintext", &self.allow_plaintext)
-            .field("connections_max", &self.connections_max)
-            .field("wait_ms_max", &self.wait_ms_max)
-            .field("cache_entries_max", &self.cache_entries_max)
-            .field("cache_ms_max", &self.cache_ms_max)
-            .field("free_keys_max", &self.free_keys_max)
-            .field("pro_keys_max", &self.pro_keys_max)
-            .field("enterprise_keys_max", &self.enterprise_keys_max)
-            .finish()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn faults(config: &AccountsConfig) -> Vec<String> {
+        let error = config.checked("accounts").err();
+        let faults = error.into_iter().flat_map(|error| error.faults);
+        faults.map(|fault| format!("{}: {}", fault.place, fault.what)).collect()
+    }
+
     #[test]
     fn defaults_hold_and_faults_are_named_without_the_password() {
-        assert_eq!(AccountsConfig::default().faults(), []);
+        assert_eq!(faults(&AccountsConfig::default()), [""; 0]);
         let empty = AccountsConfig {
-            url: Some(" ".to_owned()),
+            url: Some(" ".into()),
             ..AccountsConfig::default()
         };
-        assert_eq!((empty.faults(), empty.postgres_url()), (vec![], None));
+        assert_eq!((faults(&empty), empty.postgres_url()), (vec![], None));
         for (url, is_good) in [
             ("postgres://u:secret@db/receipts", false),
             ("postgres://u:secret@db/receipts?sslmode=prefer", false),
@@ -178,24 +160,26 @@ mod tests {
             ("postgres://u:secret@localhost/receipts?host=/run/postgresql", true),
         ] {
             let of = |allow_plaintext| AccountsConfig {
-                url: Some(url.to_owned()),
+                url: Some(url.into()),
                 allow_plaintext,
                 ..AccountsConfig::default()
             };
-            assert_eq!(of(false).faults().is_empty(), is_good, "{url}");
-            assert_eq!(of(true).faults(), [], "{url}");
+            assert_eq!(faults(&of(false)).is_empty(), is_good, "{url}");
+            assert_eq!(faults(&of(true)), [""; 0], "{url}");
         }
         let wrong = AccountsConfig {
-            url: Some("mysql://u:secret@h".to_owned()),
+            url: Some("mysql://u:secret@h".into()),
             connections_max: 0,
             cache_ms_max: 60_001,
             ..AccountsConfig::default()
         };
-        let shown = format!("{:?} {wrong:?}", wrong.faults());
+        let found = faults(&wrong);
+        let keys: Vec<_> = found.iter().filter_map(|fault| fault.split(':').next()).collect();
         assert_eq!(
-            wrong.faults().iter().map(|(key, _)| *key).collect::<Vec<_>>(),
-            ["url", "connections_max", "cache_ms_max"]
+            keys,
+            ["accounts.url", "accounts.connections_max", "accounts.cache_ms_max"]
         );
+        let shown = format!("{found:?} {wrong:?}");
         assert!(!shown.contains("secret"), "{shown}");
     }
 }

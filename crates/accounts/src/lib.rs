@@ -65,6 +65,7 @@ mod trusted_operators;
 mod user;
 mod verification;
 
+pub use self::config::AccountsConfig;
 pub use account::{ACCOUNTS_LISTED_MAX, AccountInfo};
 pub use account_quota::AccountQuota;
 pub use api_key::ApiKey;
@@ -77,7 +78,6 @@ pub use claim::{CLAIM_MS, DueClaim};
 pub use client::{
     CLIENTS_LISTED_MAX, ClientInfo, ClientKey, ClientKeyState, Fingerprint, FingerprintError, NewClientKey, Revoked,
 };
-pub use config::AccountsConfig;
 pub use coverage::{Inherited, KeyDomains};
 pub use deletion::Cancellation;
 pub use domain::{Domain, DomainError};

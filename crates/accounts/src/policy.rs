@@ -1,5 +1,6 @@
 //! The deployment's policy: conditions on receipts beyond their signatures.
 
+use config::{ConfigFaults, Section};
 use receipt::RejectReason;
 use serde::{Deserialize, Serialize};
 
@@ -114,22 +115,15 @@ impl PolicyConfig {
             cache_entries_max: self.cache_entries_max,
         }
     }
+}
 
-    /// Returns what can't work: key and sentence, for `service::config::Source::section_with`.
-    #[must_use]
-    pub fn faults(&self) -> Vec<(&'static str, String)> {
-        let mut faults = Vec::new();
-        let mut range = |key, value: u64, min: u64, max: u64| {
-            if !(min..=max).contains(&value) {
-                faults.push((key, format!("is {value}, must be {min} to {max}")));
-            }
-        };
-        range("refresh_ms", self.refresh_ms, 10, 60_000);
+impl Section for PolicyConfig {
+    fn check(&self, faults: &mut ConfigFaults) {
+        faults.range("refresh_ms", self.refresh_ms, 10..=60_000);
         // Below two intervals, one late read of the versions would stop everything.
         let stale_ms_min = self.refresh_ms.clamp(10, 60_000) * 2;
-        range("stale_ms_max", self.stale_ms_max, stale_ms_min, 86_400_000);
-        range("cache_entries_max", self.cache_entries_max as u64, 1, 10_000_000);
-        faults
+        faults.range("stale_ms_max", self.stale_ms_max, stale_ms_min..=86_400_000);
+        faults.range("cache_entries_max", self.cache_entries_max, 1..=10_000_000);
     }
 }
 
@@ -140,7 +134,7 @@ mod tests {
     #[test]
     fn defaults_are_good_and_faults_are_named() {
         let config = PolicyConfig::default();
-        assert_eq!(config.faults(), []);
+        assert_eq!(config.checked("policy"), Ok(()));
         assert_eq!(config.policy(), Policy::default());
         assert_eq!(config.registry(), RegistryConfig::default());
         let least = PolicyConfig {
@@ -149,15 +143,22 @@ mod tests {
             cache_entries_max: 1,
             ..config
         };
-        assert_eq!(least.faults(), []);
+        assert_eq!(least.checked("policy"), Ok(()));
         let wrong = PolicyConfig {
             refresh_ms: 0,
             stale_ms_max: 19,
             cache_entries_max: 0,
             ..config
         };
-        let keys: Vec<_> = wrong.faults().into_iter().map(|(key, _)| key).collect();
-        assert_eq!(keys, ["refresh_ms", "stale_ms_max", "cache_entries_max"]);
+        let faults = wrong
+            .checked("policy")
+            .err()
+            .map_or_else(Vec::new, |error| error.faults);
+        let keys: Vec<_> = faults.iter().map(|fault| fault.place.as_str()).collect();
+        assert_eq!(
+            keys,
+            ["policy.refresh_ms", "policy.stale_ms_max", "policy.cache_entries_max"]
+        );
     }
 
     #[test]

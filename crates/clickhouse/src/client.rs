@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use clickhouse::query::Query;
 use clickhouse::{Compression, RowOwned, RowRead};
+use config::Section;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::config::Password;
 use crate::{Target, WarehouseConfig, WarehouseError};
 
 /// Below what ClickHouse keeps an idle connection open, so that no request meets a closing one.
@@ -140,7 +140,8 @@ impl ClickHouseClient {
         config: &WarehouseConfig,
         keeps_damage: fn(&str) -> bool,
     ) -> Result<Self, WarehouseError> {
-        config.validate().map_err(WarehouseError::Config)?;
+        let checked = config.checked("warehouse");
+        checked.map_err(|error| WarehouseError::Config(error.to_string()))?;
         let connector = target.connector(config).map_err(WarehouseError::Config)?;
         let http = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
@@ -159,7 +160,7 @@ impl ClickHouseClient {
             client = client.with_user(user);
         }
         if let Some(password) = &config.password {
-            client = client.with_password(Password::expose(password));
+            client = client.with_password(password.reveal());
         }
         Ok(Self {
             client,

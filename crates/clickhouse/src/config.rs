@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
+use config::{ConfigFaults, Secret, Section};
 use http::{HeaderValue, Uri};
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use crate::tls::{self, TlsFiles};
 
@@ -17,7 +18,7 @@ pub struct WarehouseConfig {
     /// User of the server. The embedded engine's socket is guarded by its file mode instead.
     pub user: Option<String>,
     /// Password of the server.
-    pub password: Option<Password>,
+    pub password: Option<Secret>,
     /// Whether the password may go to another machine without TLS.
     pub allow_plaintext: bool,
     /// With `https`: PEM certificates of those who may have signed the server's; none means the
@@ -114,62 +115,58 @@ impl Default for WarehouseConfig {
     }
 }
 
-impl WarehouseConfig {
-    /// Checks the configuration: a sentence that names the key. Reads the files it names.
-    ///
-    /// # Errors
-    /// Every key that can't be used, one a line.
-    pub fn validate(&self) -> Result<(), String> {
-        let mut faults = Vec::new();
-        self.check_server(&mut faults);
-        self.check_limits(&mut faults);
-        if faults.is_empty() {
-            Ok(())
-        } else {
-            Err(faults.join("\n"))
-        }
+impl Section for WarehouseConfig {
+    /// Reads the files that it names.
+    fn check(&self, faults: &mut ConfigFaults) {
+        self.check_server(faults);
+        self.check_limits(faults);
     }
+}
 
+impl WarehouseConfig {
     /// Whether the server is spoken to in TLS.
     #[must_use]
     pub fn is_https(&self) -> bool {
         self.url.as_deref().is_some_and(is_https)
     }
 
-    fn check_server(&self, faults: &mut Vec<String>) {
-        if !is_name(&self.database) {
-            faults.push("warehouse.database must be letters, digits and underscores".to_owned());
-        }
+    fn check_server(&self, faults: &mut ConfigFaults) {
+        faults.require("database", is_name(&self.database), NAME);
         if let Some(url) = &self.url
             && let Err(fault) = check_url(url)
         {
-            faults.push(format!("warehouse.url {fault}"));
+            faults.push("url", fault);
         }
         self.check_shards(faults);
         let texts = [
             ("user", self.user.as_deref()),
-            ("password", self.password.as_ref().map(Password::expose)),
+            ("password", self.password.as_ref().map(Secret::reveal)),
         ];
         for (key, text) in texts {
-            if text.is_some_and(|text| HeaderValue::from_str(text).is_err()) {
-                faults.push(format!("warehouse.{key} must be visible ASCII: it is sent in a header"));
-            }
+            let is_header = text.is_none_or(|text| HeaderValue::from_str(text).is_ok());
+            faults.require(key, is_header, "must be visible ASCII: it is sent in a header");
         }
-        let servers = self.url.iter().chain(&self.shards);
-        if self.password.is_some() && !self.allow_plaintext && servers.into_iter().any(|url| is_plaintext_away(url)) {
-            faults.push(
-                "warehouse.url and warehouse.shards must start with https:// where a password goes to another machine; \
-                 warehouse.allow_plaintext = true allows it without TLS"
-                    .to_owned(),
-            );
-        }
-        let files = [&self.tls_ca_file, &self.tls_certificate_file, &self.tls_key_file];
+        let mut servers = self.url.iter().chain(&self.shards);
+        faults.require(
+            "url",
+            self.password.is_none() || self.allow_plaintext || !servers.any(|url| is_plaintext_away(url)),
+            "must start with https://, and warehouse.shards too, where a password goes to another machine; \
+             warehouse.allow_plaintext = true allows it without TLS",
+        );
         if self.tls_certificate_file.is_some() != self.tls_key_file.is_some() {
-            faults.push("warehouse.tls_certificate_file and warehouse.tls_key_file must come together".to_owned());
+            faults.push("tls_key_file", "and warehouse.tls_certificate_file must come together");
         } else if self.is_https() {
-            faults.extend(tls::client_config(&self.tls_files()).err());
-        } else if files.iter().any(|file| file.is_some()) {
-            faults.push("warehouse.tls_* are for a warehouse.url that starts with https://".to_owned());
+            if let Err(fault) = tls::client_config(&self.tls_files()) {
+                faults.push("", fault);
+            }
+        } else {
+            let files = [&self.tls_ca_file, &self.tls_certificate_file, &self.tls_key_file];
+            let is_unused = files.iter().all(|file| file.is_none());
+            faults.require(
+                "url",
+                is_unused,
+                "must start with https:// where a warehouse.tls_*_file is given",
+            );
         }
     }
 
@@ -181,37 +178,31 @@ impl WarehouseConfig {
         }
     }
 
-    fn check_shards(&self, faults: &mut Vec<String>) {
-        if self.shards.is_empty() != self.cluster.is_none() {
-            faults.push("warehouse.shards and warehouse.cluster must come together".to_owned());
-        }
-        if self.cluster.as_deref().is_some_and(|cluster| !is_name(cluster)) {
-            faults.push("warehouse.cluster must be letters, digits and underscores".to_owned());
-        }
-        if self.url.is_none() && (self.replicated || !self.shards.is_empty()) {
-            faults.push(
-                "warehouse.shards and warehouse.replicated need warehouse.url: the embedded engine has one shard"
-                    .to_owned(),
-            );
-        }
+    fn check_shards(&self, faults: &mut ConfigFaults) {
+        let together = self.shards.is_empty() == self.cluster.is_none();
+        faults.require("shards", together, "and warehouse.cluster must come together");
+        faults.require("cluster", self.cluster.as_deref().is_none_or(is_name), NAME);
+        faults.require(
+            "url",
+            self.url.is_some() || !(self.replicated || !self.shards.is_empty()),
+            "is missing: warehouse.shards and warehouse.replicated need it, since the embedded engine has one shard",
+        );
         let mut seen = Vec::new();
         for (number, text) in self.shards.iter().enumerate() {
             let (url, database) = match shard(text) {
                 Ok(parts) => parts,
                 Err(fault) => {
-                    faults.push(format!("warehouse.shards[{number}] {fault}"));
+                    faults.push("shards", format!("[{number}] {fault}"));
                     continue;
                 }
             };
             if self.url.is_some() && self.is_https() != is_https(url) {
-                faults.push(format!(
-                    "warehouse.shards[{number}] must have the scheme of warehouse.url"
-                ));
+                faults.push("shards", format!("[{number}] must have the scheme of warehouse.url"));
             }
             if database == self.database || seen.contains(&database) {
-                faults.push(format!(
-                    "warehouse.shards[{number}] has the database `{database}` of another shard or of warehouse.database"
-                ));
+                let fault =
+                    format!("[{number}] has the database `{database}` of another shard or of warehouse.database");
+                faults.push("shards", fault);
             }
             seen.push(database);
         }
@@ -231,11 +222,9 @@ impl WarehouseConfig {
         shards.collect()
     }
 
-    fn check_limits(&self, faults: &mut Vec<String>) {
-        if self.memory_bytes_max < 200 << 20 {
-            faults.push("warehouse.memory_bytes_max must be at least 209715200 (200 MiB)".to_owned());
-        }
-        for (name, value) in [
+    fn check_limits(&self, faults: &mut ConfigFaults) {
+        faults.at_least("memory_bytes_max", self.memory_bytes_max, 200 << 20, "");
+        for (key, value) in [
             ("result_rows_max", self.result_rows_max),
             ("insert_rows_max", self.insert_rows_max),
             ("insert_bytes_max", self.insert_bytes_max),
@@ -243,26 +232,18 @@ impl WarehouseConfig {
             ("query_wait_ms_max", self.query_wait_ms_max),
             ("connect_wait_ms_max", self.connect_wait_ms_max),
         ] {
-            if value == 0 {
-                faults.push(format!("warehouse.{name} must be above 0"));
-            }
+            faults.at_least(key, value, 1, "");
         }
         // Above what the audit leaves out, so that there is something to look at.
-        if !(120..=36_500).contains(&self.receipts_days_max) {
-            faults.push("warehouse.receipts_days_max must be from 120 to 36500".to_owned());
-        }
-        if !(60..=self.receipts_days_max).contains(&self.rejected_days_max) {
-            faults.push("warehouse.rejected_days_max must be from 60 to warehouse.receipts_days_max".to_owned());
-        }
-        for (name, value, max) in [
-            ("threads", self.threads, 64),
-            ("connections_max", self.connections_max, 4_096),
-            ("waiting_max", self.waiting_max, 65_536),
-        ] {
-            if !(1..=max).contains(&value) {
-                faults.push(format!("warehouse.{name} must be from 1 to {max}"));
-            }
-        }
+        faults.range("receipts_days_max", self.receipts_days_max, 120..=36_500);
+        faults.require(
+            "rejected_days_max",
+            (60..=self.receipts_days_max).contains(&self.rejected_days_max),
+            "must be 60 to warehouse.receipts_days_max",
+        );
+        faults.range("threads", self.threads, 1..=64);
+        faults.range("connections_max", self.connections_max, 1..=4_096);
+        faults.range("waiting_max", self.waiting_max, 1..=65_536);
     }
 }
 
@@ -275,6 +256,9 @@ fn shard(text: &str) -> Result<(&str, &str), String> {
     check_url(url)?;
     Ok((url, database))
 }
+
+/// Fault of what is no name.
+const NAME: &str = "must be letters, digits and underscores";
 
 /// Whether a text is a name that may be in SQL as it is.
 fn is_name(text: &str) -> bool {
@@ -311,47 +295,18 @@ fn check_url(url: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// A password that neither logs nor error messages show.
-#[derive(Clone, PartialEq, Eq, Deserialize)]
-#[serde(transparent)]
-pub struct Password(String);
-
-impl Password {
-    /// The text, for the one who sends it.
-    #[must_use]
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl<T: Into<String>> From<T> for Password {
-    fn from(text: T) -> Self {
-        Self(text.into())
-    }
-}
-
-impl std::fmt::Debug for Password {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("***")
-    }
-}
-
-impl Serialize for Password {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str("***")
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::{Password, WarehouseConfig};
-    use serde::Serialize;
+    use super::*;
 
     fn faults(change: impl FnOnce(&mut WarehouseConfig)) -> String {
         let mut config = WarehouseConfig::default();
         change(&mut config);
-        config.validate().err().unwrap_or_default()
+        config
+            .checked("warehouse")
+            .err()
+            .map_or_else(String::new, |error| error.to_string())
     }
 
     #[test]
@@ -372,10 +327,10 @@ mod tests {
         });
         for key in [
             "database",
-            "cluster must",
-            "shards and warehouse.replicated need",
-            "shards[0] must be",
-            "shards[2] has the database `r`",
+            "cluster: must",
+            "url: is missing",
+            "shards: [0] must be",
+            "shards: [2] has the database `r`",
             "connections_max",
             "receipts_days_max",
             "connect_wait_ms_max",
@@ -403,7 +358,7 @@ mod tests {
             shards(config);
             config.database = "r_1".to_owned();
         });
-        assert!(same.contains("warehouse.shards[1] has the database `r_1`"), "{same}");
+        assert!(same.contains("warehouse.shards: [1] has the database `r_1`"), "{same}");
         let mut config = WarehouseConfig::default();
         shards(&mut config);
         let second = config.of_shards().remove(1);
@@ -429,7 +384,7 @@ mod tests {
             "http://a b",
         ] {
             let found = faults(|config| config.url = Some(bad.to_owned()));
-            assert!(found.starts_with("warehouse.url"), "{bad}: {found}");
+            assert!(found.contains("warehouse.url: "), "{bad}: {found}");
         }
     }
 
@@ -480,14 +435,6 @@ mod tests {
             ..WarehouseConfig::default()
         };
         assert!(!format!("{config:?}").contains("hunter2"));
-        struct Serialized<'a>(&'a Password);
-        impl std::fmt::Display for Serialized<'_> {
-            fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                self.0.serialize(formatter)
-            }
-        }
-        let password = config.password.as_ref().unwrap();
-        assert_eq!(Serialized(password).to_string(), "***");
         let found = faults(|config| config.password = Some("hunter2\n".into()));
         assert!(
             found.contains("warehouse.password") && !found.contains("hunter2"),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use config::Section;
 use http_server::Listener;
 use parking_lot::Mutex;
 use tokio::net::{TcpListener, UnixListener, UnixStream};
@@ -103,7 +104,8 @@ impl Engine {
     /// # Errors
     /// [`EngineError`]. Why the engine itself refuses a directory is on standard error only.
     pub async fn open(config: &WarehouseConfig, data_dir: &Path, socket: &Path) -> Result<Self, EngineError> {
-        config.validate().map_err(WarehouseError::Config)?;
+        let checked = config.checked("warehouse");
+        checked.map_err(|error| WarehouseError::Config(error.to_string()))?;
         let place = ProcessSlot::take()?;
         let listener = bind(socket).await?;
         let (opened_config, data_dir) = (config.clone(), data_dir.to_owned());

@@ -27,8 +27,8 @@ mod statements;
 mod threads;
 mod tls;
 
+pub use self::config::WarehouseConfig;
 pub use client::{ClickHouseClient, Damage, INSERT_SETTINGS, SERVER_SETTINGS, SqlStatement};
-pub use config::{Password, WarehouseConfig};
 pub use connector::Target;
 pub use engine::Engine;
 pub use error::{EngineError, Remedy, WarehouseError};

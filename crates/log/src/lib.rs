@@ -24,6 +24,7 @@ pub mod traits;
 
 pub use embedded::{
     EmbeddedConfig, EmbeddedConsumer, EmbeddedLog, EmbeddedProcessor, GroupError, OpenError, ReadOnlyLog,
+    VerdictsConfig,
 };
 #[cfg(feature = "kafka")]
 pub use kafka::{KafkaConsumer, KafkaLog, KafkaProcessor};

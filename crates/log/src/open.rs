@@ -3,6 +3,8 @@
 
 use std::{path::Path, sync::Arc};
 
+#[cfg(not(feature = "kafka"))]
+use config::Section;
 use thiserror::Error;
 
 #[cfg(feature = "kafka")]
@@ -64,7 +66,7 @@ impl Log {
         embedded: &EmbeddedConfig,
         dir: &Path,
     ) -> Result<Self, LogOpenError> {
-        if kafka.is_given() {
+        if kafka.is_shared() {
             #[cfg(feature = "kafka")]
             return Ok(Self::Kafka(KafkaLog::open_topic(topic, kafka.clone())?));
             #[cfg(not(feature = "kafka"))]
@@ -95,7 +97,7 @@ impl Log {
         kafka: &KafkaConfig,
         dir: &Path,
     ) -> Result<Arc<dyn LogInspector>, LogOpenError> {
-        if kafka.is_given() {
+        if kafka.is_shared() {
             #[cfg(feature = "kafka")]
             return Ok(Arc::new(KafkaLog::open_topic_to_look(topic, kafka.clone())?));
             #[cfg(not(feature = "kafka"))]
@@ -168,7 +170,7 @@ impl Log {
     /// # Errors
     /// [`LogOpenError`]
     pub fn rewind(kafka: &KafkaConfig, dir: &Path, group: &str, positions: &[(u32, u64)]) -> Result<(), LogOpenError> {
-        if kafka.is_given() {
+        if kafka.is_shared() {
             #[cfg(feature = "kafka")]
             return Ok(KafkaLog::open_to_look(kafka.clone())?.rewind(group, positions)?);
             #[cfg(not(feature = "kafka"))]
@@ -190,6 +192,12 @@ impl Log {
         }
     }
 
+    /// Whether other processes append to the log and consume it, too.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        !matches!(self, Self::Embedded(_))
+    }
+
     /// Takes no more records, answers for those it has, releases locks and groups. Blocks.
     pub fn close(&self) {
         match self {
@@ -203,7 +211,8 @@ impl Log {
 /// The faults of settings that name brokers, in a build without Kafka.
 #[cfg(not(feature = "kafka"))]
 fn without_kafka(kafka: &KafkaConfig) -> LogOpenError {
-    let faults = kafka.validate().err().unwrap_or_default();
-    let faults = faults.into_iter().map(|(key, fault)| format!("kafka.{key} {fault}"));
-    KafkaOpenError::Config(faults.collect()).into()
+    match kafka.checked("kafka") {
+        Err(error) => KafkaOpenError::Config(error).into(),
+        Ok(()) => LogOpenError::DifferentEngines,
+    }
 }

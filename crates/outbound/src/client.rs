@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use config::Section;
 use http::{HeaderMap, HeaderValue, Method, header};
 
 use crate::connection::Deadline;
@@ -26,10 +27,9 @@ impl OutboundClient {
     /// # Errors
     /// A setting that can't be used, by its key.
     pub fn new(config: &Config) -> Result<Self, SetupError> {
-        if let Err(faults) = config.validate() {
-            let told: Vec<String> = faults.iter().map(|(key, fault)| format!("{key} {fault}")).collect();
-            return Err(SetupError(told.join("; outbound.")));
-        }
+        config
+            .checked("outbound")
+            .map_err(|error| SetupError(error.to_string()))?;
         config.warn_of_test_settings();
         Ok(Self {
             resources: Arc::new(Resources::new(config)?),

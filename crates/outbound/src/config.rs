@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use config::{ConfigFaults, Section};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
@@ -69,41 +70,27 @@ impl Default for Config {
 
 const WAIT_MS: RangeInclusive<u64> = 10..=600_000;
 
-impl Config {
-    /// Checks every value beyond its type.
-    ///
-    /// # Errors
-    /// Each fault with the key it is about.
-    pub fn validate(&self) -> Result<(), Vec<(&'static str, String)>> {
-        let mut faults = Vec::new();
-        let mut check = |key: &'static str, fine: bool, fault: &str| {
-            if !fine {
-                faults.push((key, fault.to_owned()));
-            }
-        };
+impl Section for Config {
+    fn check(&self, faults: &mut ConfigFaults) {
         for (key, value) in [
             ("dns_ms_max", self.dns_ms_max),
             ("connect_ms_max", self.connect_ms_max),
             ("head_ms_max", self.head_ms_max),
             ("total_ms_max", self.total_ms_max),
         ] {
-            check(key, WAIT_MS.contains(&value), "must be 10 to 600000");
+            faults.range(key, value, WAIT_MS);
         }
         // Below 8 KiB hyper doesn't read.
-        let head = (8 * 1024..=1024 * 1024).contains(&self.head_bytes_max);
-        check("head_bytes_max", head, "must be 8192 to 1048576");
-        check("redirects_max", self.redirects_max <= 20, "must be 0 to 20");
-        check(
-            "requests_max",
-            (1..=10_000).contains(&self.requests_max),
-            "must be 1 to 10000",
-        );
+        faults.range("head_bytes_max", self.head_bytes_max, 8 * 1024..=1024 * 1024);
+        faults.range("redirects_max", self.redirects_max, 0..=20);
+        faults.range("requests_max", self.requests_max, 1..=10_000);
         let ports = !self.ports.is_empty() && !self.ports.contains(&0);
-        check("ports", ports, "must name at least one port, and not 0");
-        check("test_https_port", self.test_https_port != Some(0), "can't be 0");
-        if faults.is_empty() { Ok(()) } else { Err(faults) }
+        faults.require("ports", ports, "must name at least one port, and not 0");
+        faults.require("test_https_port", self.test_https_port != Some(0), "can't be 0");
     }
+}
 
+impl Config {
     /// Says each setting that is only for tests.
     pub(crate) fn warn_of_test_settings(&self) {
         if let Some(path) = &self.test_root_ca {
@@ -150,7 +137,7 @@ mod tests {
 
     #[test]
     fn the_defaults_fit_and_each_fault_is_told_with_its_key() {
-        assert_eq!(Config::default().validate(), Ok(()));
+        assert_eq!(Config::default().checked("outbound"), Ok(()));
         let wrong = Config {
             dns_ms_max: 0,
             head_bytes_max: 100,
@@ -160,14 +147,15 @@ mod tests {
             test_https_port: Some(0),
             ..Config::default()
         };
-        let keys: Vec<&str> = wrong.validate().unwrap_err().into_iter().map(|(key, _)| key).collect();
+        let faults = wrong.checked("outbound").unwrap_err().faults;
+        let keys: Vec<&str> = faults.iter().map(|fault| fault.place.as_str()).collect();
         let expected = [
-            "dns_ms_max",
-            "head_bytes_max",
-            "redirects_max",
-            "requests_max",
-            "ports",
-            "test_https_port",
+            "outbound.dns_ms_max",
+            "outbound.head_bytes_max",
+            "outbound.redirects_max",
+            "outbound.requests_max",
+            "outbound.ports",
+            "outbound.test_https_port",
         ];
         assert_eq!(keys, expected);
     }

@@ -30,8 +30,8 @@ mod session;
 mod target;
 mod tls;
 
+pub use self::config::Config;
 pub use client::OutboundClient;
-pub use config::Config;
 pub use error::{Error, RequestStep, SetupError, Unresolved};
 pub use fetched::Fetched;
 pub use session::Session;

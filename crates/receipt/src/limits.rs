@@ -1,6 +1,7 @@
 //! Limits of a receipt and a batch. Every limit is configurable; the defaults are in
 //! receipts.example.toml.
 
+use config::{ConfigFaults, Section};
 use serde::{Deserialize, Serialize};
 
 /// Wide enough for every year of RFC 3339, and far from overflow.
@@ -72,33 +73,18 @@ impl Limits {
             ..self
         }
     }
+}
 
-    /// Checks that the limits fit together.
-    ///
-    /// # Errors
-    /// A sentence that names the setting and what it must be.
-    pub fn validate(&self) -> Result<(), String> {
-        let wrong = |what: &str| Err(what.to_owned());
-        if !(1..=65_535).contains(&self.batch_receipts_max) {
-            return wrong("batch_receipts_max must be 1 to 65535: a receipt's index in its record has 16 bits");
-        }
-        if !(1..=128).contains(&self.depth_max) {
-            return wrong("depth_max must be 1 to 128");
-        }
-        if self.receipt_bytes_max == 0 || self.receipt_bytes_max > self.batch_bytes_max {
-            return wrong("receipt_bytes_max must be at least 1 and at most batch_bytes_max");
-        }
-        if self.batch_bytes_max > 1 << 30 {
-            return wrong("batch_bytes_max must be at most 1073741824 (1 GiB)");
-        }
-        if self.timestamp_ahead_ms_max > 43_200_000 {
-            return wrong(
-                "timestamp_ahead_ms_max must be at most 43200000 (12 hours): a shard map is known a day ahead",
-            );
-        }
-        if self.url_bytes_max == 0 || self.string_bytes_max == 0 {
-            return wrong("url_bytes_max and string_bytes_max must be at least 1");
-        }
-        Ok(())
+impl Section for Limits {
+    fn check(&self, faults: &mut ConfigFaults) {
+        faults.range("receipt_bytes_max", self.receipt_bytes_max, 1..=self.batch_bytes_max);
+        faults.range("batch_bytes_max", self.batch_bytes_max, 1..=1 << 30);
+        // A receipt's index in its record has 16 bits.
+        faults.range("batch_receipts_max", self.batch_receipts_max, 1..=65_535);
+        faults.range("depth_max", self.depth_max, 1..=128);
+        faults.at_least("url_bytes_max", self.url_bytes_max, 1, "");
+        faults.at_least("string_bytes_max", self.string_bytes_max, 1, "");
+        // 12 hours: a shard map is known a day ahead.
+        faults.range("timestamp_ahead_ms_max", self.timestamp_ahead_ms_max, 0..=43_200_000);
     }
 }

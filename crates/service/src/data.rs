@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::{ConfigFaults, Validate};
+use config::{ConfigFaults, Section};
 
 /// `[data]`
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -22,8 +22,8 @@ impl Default for DataConfig {
     }
 }
 
-impl Validate for DataConfig {
-    fn validate(&self, faults: &mut ConfigFaults) {
+impl Section for DataConfig {
+    fn check(&self, faults: &mut ConfigFaults) {
         faults.require("dir", !self.dir.as_os_str().is_empty(), "must not be empty");
     }
 }

@@ -1,9 +1,8 @@
-//! Parts that every service needs and none owns: configuration, telemetry, health, shutdown,
+//! Parts that every service needs and none owns: telemetry, health, shutdown,
 //! problem+json, limits.
 //!
 //! | module | noun |
 //! |---|---|
-//! | [`config`] | a TOML file, with `RECEIPTS_...` variables over it |
 //! | [`telemetry`], [`metrics`] | log lines on stderr, the list of metrics |
 //! | [`health`] | what readiness is made of |
 //! | [`shutdown`] | signals and the time to drain |
@@ -21,7 +20,6 @@
 #![forbid(unsafe_code)]
 
 pub mod address;
-pub mod config;
 pub mod cpu;
 pub mod data;
 pub mod health;

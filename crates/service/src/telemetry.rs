@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
-use crate::config::{ConfigFaults, Validate};
+use config::{ConfigFaults, Section};
 
 pub use slow::is_slow;
 
@@ -56,8 +56,8 @@ impl Default for TelemetryConfig {
     }
 }
 
-impl Validate for TelemetryConfig {
-    fn validate(&self, faults: &mut ConfigFaults) {
+impl Section for TelemetryConfig {
+    fn check(&self, faults: &mut ConfigFaults) {
         let allowed = "must be error, warn, info, debug, trace, off or a filter such as `info,gateway=debug`";
         if let Err(error) = EnvFilter::builder().parse(&self.log_level) {
             faults.push("log_level", format!("{error}; {allowed}"));

@@ -41,7 +41,7 @@ pub use queries::{
     StreamPosition, Totals, Trust, UnlistedDay, VERIFIED,
 };
 pub use receipt_clickhouse::{
-    ClickHouseClient, EngineError, Password, Remedy, SqlStatement, Target, WarehouseConfig, WarehouseError,
+    ClickHouseClient, EngineError, Remedy, SqlStatement, Target, WarehouseConfig, WarehouseError,
 };
 pub use row::LedgerRow;
 pub use touched::Touched;

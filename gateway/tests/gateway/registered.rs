@@ -133,7 +133,7 @@ async fn other_keys_are_refused_and_nothing_is_stored() {
 async fn without_the_account_store_a_key_that_is_not_cached_is_503() {
     let data = tempfile::tempdir().unwrap();
     let nowhere = AccountsConfig {
-        url: Some("postgres://nobody@127.0.0.1:1/none".to_owned()),
+        url: Some("postgres://nobody@127.0.0.1:1/none".into()),
         wait_ms_max: 1_000,
         ..AccountsConfig::default()
     };

@@ -1,13 +1,11 @@
 //! The section `[smtp]`: the server that takes our mails.
 
-use std::fmt;
-
+use config::{ConfigFaults, Secret, Section};
 use lettre::message::Mailbox;
 use serde::{Deserialize, Serialize};
-use service::config::{ConfigFaults, Validate};
 
 /// The server that takes mails, and how to talk to it.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SmtpConfig {
     /// The server's name or address; not given or empty: mails wait in the outbox.
@@ -20,7 +18,7 @@ pub struct SmtpConfig {
     /// User for the server; not given or empty: it needs none.
     pub user: Option<String>,
     /// And the password.
-    pub password: Option<String>,
+    pub password: Option<Secret>,
     /// Whether the password may go to another machine without TLS.
     pub allow_plaintext: bool,
     /// The sender: `name@example.com`, or `Name <name@example.com>`.
@@ -80,8 +78,8 @@ impl SmtpConfig {
     }
 }
 
-impl Validate for SmtpConfig {
-    fn validate(&self, faults: &mut ConfigFaults) {
+impl Section for SmtpConfig {
+    fn check(&self, faults: &mut ConfigFaults) {
         faults.range("wait_ms_max", self.wait_ms_max, 100..=600_000);
         faults.range("answer_ms_max", self.answer_ms_max, 100..=3_600_000);
         faults.require("port", self.port != 0, "can't be 0");
@@ -108,23 +106,10 @@ impl Validate for SmtpConfig {
     }
 }
 
-/// Without the password.
-impl fmt::Debug for SmtpConfig {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("SmtpConfig")
-            .field("host", &self.host)
-            .field("port", &self.port)
-            .field("tls", &self.tls)
-            .field("user", &self.user)
-            .field("from", &self.from)
-            .finish_non_exhaustive()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use service::config::Source;
+    use config::Source;
 
     use super::*;
 

@@ -63,7 +63,7 @@ async fn envelope(
     }
     if let Some(user) = config.user() {
         let password = config.password.clone().unwrap_or_default();
-        let credentials = Credentials::new(user.to_owned(), password);
+        let credentials = Credentials::new(user.to_owned(), password.reveal().to_owned());
         let mechanisms = [Mechanism::Plain, Mechanism::Login];
         connection.auth(&mechanisms, &credentials).await.map_err(not_now)?;
     }

@@ -63,7 +63,7 @@ impl Authority {
         } else {
             None
         };
-        let secret = config.hs256_secret.as_bytes();
+        let secret = config.hs256_secret.reveal().as_bytes();
         Ok(Self {
             expected: Expected {
                 issuer: issuer.to_owned(),

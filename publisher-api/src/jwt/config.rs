@@ -1,10 +1,9 @@
 //! The section `[auth]`.
 
-use std::fmt;
 use std::path::Path;
 
+use config::{ConfigFaults, Secret, Section};
 use serde::{Deserialize, Serialize};
-use service::config::{ConfigFaults, Validate};
 
 use super::key_ring::read_file;
 use super::key_set::KeySet;
@@ -14,7 +13,7 @@ const SECRET_BYTES_MIN: usize = 32;
 
 /// Issuer of trusted tokens. Without any of the first five, the one of `receipts dev-token` in the
 /// same data directory.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AuthConfig {
     /// The `iss` that a token must have.
@@ -27,7 +26,7 @@ pub struct AuthConfig {
     /// URL of the JWKS, by HTTPS.
     pub jwks_url: String,
     /// A secret shared with the issuer, for HS256; empty: no such token is trusted.
-    pub hs256_secret: String,
+    pub hs256_secret: Secret,
     /// Largest difference between the issuer's clock and ours, in seconds.
     pub leeway_s_max: u32,
     /// The longest token, in bytes.
@@ -45,7 +44,7 @@ impl Default for AuthConfig {
             audience: String::new(),
             jwks_file: String::new(),
             jwks_url: String::new(),
-            hs256_secret: String::new(),
+            hs256_secret: Secret::default(),
             leeway_s_max: 30,
             token_bytes_max: 8 << 10,
             jwks_refresh_s: 300,
@@ -58,14 +57,8 @@ impl AuthConfig {
     /// Whether an issuer is configured; otherwise the one of `receipts dev-token` is trusted.
     #[must_use]
     pub fn is_given(&self) -> bool {
-        let given = [
-            &self.issuer,
-            &self.audience,
-            &self.jwks_file,
-            &self.jwks_url,
-            &self.hs256_secret,
-        ];
-        given.iter().any(|value| !value.is_empty())
+        let texts = [&self.issuer, &self.audience, &self.jwks_file, &self.jwks_url];
+        texts.iter().any(|text| !text.is_empty()) || !self.hs256_secret.is_empty()
     }
 
     fn validate_issuer(&self, faults: &mut ConfigFaults) {
@@ -101,15 +94,15 @@ impl AuthConfig {
         if !self.jwks_url.is_empty() && !self.jwks_url.starts_with("https://") {
             faults.push("jwks_url", "must start with https://");
         }
-        if !self.hs256_secret.is_empty() && self.hs256_secret.len() < SECRET_BYTES_MIN {
+        if !self.hs256_secret.is_empty() && self.hs256_secret.reveal().len() < SECRET_BYTES_MIN {
             // Without the value, and without its length.
             faults.push("hs256_secret", format!("must have at least {SECRET_BYTES_MIN} bytes"));
         }
     }
 }
 
-impl Validate for AuthConfig {
-    fn validate(&self, faults: &mut ConfigFaults) {
+impl Section for AuthConfig {
+    fn check(&self, faults: &mut ConfigFaults) {
         if self.is_given() {
             self.validate_issuer(faults);
         }
@@ -120,21 +113,10 @@ impl Validate for AuthConfig {
     }
 }
 
-impl fmt::Debug for AuthConfig {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("AuthConfig")
-            .field("issuer", &self.issuer)
-            .field("audience", &self.audience)
-            .field("jwks_file", &self.jwks_file)
-            .field("jwks_url", &self.jwks_url)
-            .finish_non_exhaustive()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use service::config::Source;
+    use config::Source;
 
     use super::*;
 
@@ -183,7 +165,7 @@ mod tests {
             assert!(!text.contains("s3cret"), "{text}");
         }
         let secret = AuthConfig {
-            hs256_secret: "s3cret".repeat(6),
+            hs256_secret: "s3cret".repeat(6).into(),
             ..AuthConfig::default()
         };
         assert!(!format!("{secret:?}").contains("s3cret"));

@@ -43,7 +43,7 @@ async fn tokens_that_node_makes_are_taken() {
     let provider = Provider::new();
     std::fs::write(provider.jwks_file(), made["jwks"].to_string()).unwrap();
     let auth = AuthConfig {
-        hs256_secret: SECRET.to_owned(),
+        hs256_secret: SECRET.into(),
         ..provider.config()
     };
     let stack = provider.stack_with(PublisherConfig::default(), &auth).await;

@@ -15,7 +15,7 @@ const ME: &str = "/api/v1/user/information";
 async fn a_good_token_of_each_algorithm_is_taken() {
     let provider = Provider::new();
     let auth = AuthConfig {
-        hs256_secret: SECRET.to_owned(),
+        hs256_secret: SECRET.into(),
         ..provider.config()
     };
     let stack = provider.stack_with(PublisherConfig::default(), &auth).await;
@@ -267,7 +267,7 @@ async fn hs256_is_taken_by_the_configured_secret_only() {
     let provider = Provider::new();
     let auth = AuthConfig {
         jwks_file: String::new(),
-        hs256_secret: SECRET.to_owned(),
+        hs256_secret: SECRET.into(),
         ..provider.config()
     };
     let stack = provider.stack_with(PublisherConfig::default(), &auth).await;
@@ -294,7 +294,7 @@ async fn hs256_is_taken_by_the_configured_secret_only() {
 async fn any_changed_byte_is_refused() {
     let provider = Provider::new();
     let auth = AuthConfig {
-        hs256_secret: SECRET.to_owned(),
+        hs256_secret: SECRET.into(),
         ..provider.config()
     };
     let stack = Arc::new(provider.stack_with(PublisherConfig::default(), &auth).await);

@@ -39,7 +39,7 @@ impl Place {
     async fn open(&self) -> Accounts {
         let clock = Arc::clone(&self.clock);
         let config = AccountsConfig {
-            url: self.url.clone(),
+            url: self.url.clone().map(Into::into),
             wait_ms_max: 60_000,
             ..AccountsConfig::default()
         };

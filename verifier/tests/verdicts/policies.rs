@@ -337,7 +337,7 @@ async fn a_store_that_is_away_is_waited_for() {
     case.append(2, &key, 2).await;
     // A server that doesn't exist.
     let nowhere = AccountsConfig {
-        url: Some("postgres://nobody@127.0.0.1:1/none".to_owned()),
+        url: Some("postgres://nobody@127.0.0.1:1/none".into()),
         wait_ms_max: 200,
         ..AccountsConfig::default()
     };

@@ -35,7 +35,7 @@ impl Place {
 
     pub(crate) fn config(&self) -> AccountsConfig {
         AccountsConfig {
-            url: self.url.clone(),
+            url: self.url.clone().map(Into::into),
             wait_ms_max: 60_000,
             ..AccountsConfig::default()
         }

@@ -89,7 +89,7 @@ async fn a_server_that_isnt_there_is_told_by_every_question() {
     let socket = nowhere.path().display().to_string().replace('/', "%2F");
     let url = format!("postgres://someone:secret@localhost/db?host={socket}");
     let config = AccountsConfig {
-        url: Some(url),
+        url: Some(url.into()),
         ..AccountsConfig::default()
     };
     let accounts = Accounts::open(&config, nowhere.path()).await.unwrap();
@@ -115,7 +115,7 @@ async fn a_url_that_cant_work_is_told_at_once() {
         "postgres://u:secret@h/db?sslmode=maybe",
     ] {
         let config = AccountsConfig {
-            url: Some(url.to_owned()),
+            url: Some(url.into()),
             ..AccountsConfig::default()
         };
         let error = Accounts::open(&config, data.path()).await.unwrap_err();
@@ -173,7 +173,7 @@ async fn cached_keys_and_entries_outlive_the_store_for_a_while() {
     let data = tempfile::tempdir().unwrap();
     // An outage is noticed after this time: a pool without a server tries again until then.
     let config = AccountsConfig {
-        url: Some(postgres.url("registry")),
+        url: Some(postgres.url("registry").into()),
         wait_ms_max: 10_000,
         ..AccountsConfig::default()
     };

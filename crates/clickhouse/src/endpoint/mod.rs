@@ -29,8 +29,8 @@ use tokio_util::sync::CancellationToken;
 use self::answer::EndpointFault;
 use self::body::{BodyBudget, StatementBody};
 use self::request::StatementHead;
-use crate::Password;
 use crate::statements::{Lane, StatementKind};
+use config::Secret;
 
 /// Bytes of a query with its parameters.
 const QUERY_BYTES_MAX: usize = 4 << 20;
@@ -60,7 +60,7 @@ pub(crate) enum EndpointAccess {
         /// The user.
         user: String,
         /// The password.
-        password: Password,
+        password: Secret,
     },
 }
 
@@ -135,7 +135,7 @@ fn allowed(access: &EndpointAccess, (given_user, given_password): (&str, &str)) 
         EndpointAccess::FileMode => true,
         EndpointAccess::Password { user, password } => {
             let user = user.as_bytes().ct_eq(given_user.as_bytes());
-            let password = password.expose().as_bytes().ct_eq(given_password.as_bytes());
+            let password = password.reveal().as_bytes().ct_eq(given_password.as_bytes());
             bool::from(user & password)
         }
     }

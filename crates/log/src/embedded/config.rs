@@ -1,5 +1,6 @@
 //! The embedded log's settings.
 
+use config::{ConfigFaults, Section};
 use serde::{Deserialize, Serialize};
 
 /// The smallest segment that makes sense: its header block and a few blocks of records.
@@ -70,45 +71,49 @@ impl EmbeddedConfig {
             ..Self::default()
         }
     }
+}
 
-    /// Checks the settings against each other.
-    ///
-    /// # Errors
-    /// A sentence for each fault.
-    pub fn validate(&self) -> Result<(), Vec<String>> {
-        let mut faults = Vec::new();
-        let mut check = |fine: bool, fault: &str| {
-            if !fine {
-                faults.push(fault.to_owned());
-            }
-        };
-        check(
-            self.segment_bytes >= SEGMENT_BYTES_MIN,
-            "segment_bytes must be at least 65536",
-        );
-        check(
+impl Section for EmbeddedConfig {
+    fn check(&self, faults: &mut ConfigFaults) {
+        faults.range("segment_bytes", self.segment_bytes, SEGMENT_BYTES_MIN..=1 << 40);
+        faults.require(
+            "segment_bytes",
             self.segment_bytes.is_multiple_of(4096),
-            "segment_bytes must be a multiple of 4096",
+            "must be a multiple of 4096",
         );
-        check(self.segment_bytes <= 1 << 40, "segment_bytes must be at most 1 TiB");
-        check(self.record_bytes_max >= 1024, "record_bytes_max must be at least 1024");
-        check(
-            self.record_bytes_max <= 1 << 30,
-            "record_bytes_max must be at most 1 GiB",
+        faults.range("record_bytes_max", self.record_bytes_max, 1024..=1 << 30);
+        faults.at_least(
+            "segment_bytes",
+            self.segment_bytes,
+            self.record_bytes_max as u64 + 8192,
+            "record_bytes_max and 8192 bytes more",
         );
-        check(
-            self.segment_bytes >= self.record_bytes_max as u64 + 8192,
-            "segment_bytes must hold one record of record_bytes_max and 8192 bytes more",
+        faults.at_least(
+            "queue_bytes_max",
+            self.queue_bytes_max,
+            self.record_bytes_max,
+            "record_bytes_max",
         );
-        check(
-            self.queue_bytes_max >= self.record_bytes_max,
-            "queue_bytes_max must be at least record_bytes_max",
-        );
-        check(self.queue_records_max >= 1, "queue_records_max must be at least 1");
-        check(self.group_bytes_max >= 4096, "group_bytes_max must be at least 4096");
-        check(self.group_bytes_max <= 1 << 30, "group_bytes_max must be at most 1 GiB");
-        check(self.gather_us_max <= 100_000, "gather_us_max must be at most 100000");
-        check(self.retention_ms_max >= 1, "retention_ms_max must be at least 1");
-        if faults.is_empty() { Ok(()) } else { Err(faults) }
+        faults.at_least("queue_records_max", self.queue_records_max, 1, "");
+        faults.range("group_bytes_max", self.group_bytes_max, 4096..=1 << 30);
+        faults.range("gather_us_max", self.gather_us_max, 0..=100_000);
+        faults.at_least("retention_ms_max", self.retention_ms_max, 1, "");
+    }
+}
+
+/// The section `[verdicts]`: the embedded log of verdicts, with defaults of its own.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct VerdictsConfig(pub EmbeddedConfig);
+
+impl Default for VerdictsConfig {
+    fn default() -> Self {
+        Self(EmbeddedConfig::verdicts())
+    }
+}
+
+impl Section for VerdictsConfig {
+    fn check(&self, faults: &mut ConfigFaults) {
+        self.0.check(faults);
     }
 }

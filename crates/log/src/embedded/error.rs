@@ -5,14 +5,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use config::ConfigError;
 use thiserror::Error;
 
 /// Why a log was not opened.
 #[derive(Debug, Error)]
 pub enum OpenError {
     /// Settings that contradict each other.
-    #[error("the log's settings don't fit: {}", .0.join("; "))]
-    Config(Vec<String>),
+    #[error(transparent)]
+    Config(#[from] ConfigError),
     /// Another process (or another part of this one) has the log open.
     #[error("{} is in use by another process", .0.display())]
     InUse(PathBuf),

@@ -46,6 +46,7 @@ use std::{
     time::Duration,
 };
 
+use ::config::Section;
 use futures_util::future::{BoxFuture, FutureExt, ready};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -55,7 +56,7 @@ use self::{
     tail_cache::TailCache, writer::SegmentWriter,
 };
 pub use self::{
-    config::EmbeddedConfig,
+    config::{EmbeddedConfig, VerdictsConfig},
     consumer::EmbeddedConsumer,
     error::{GroupError, OpenError},
     processor::EmbeddedProcessor,
@@ -108,7 +109,7 @@ impl EmbeddedLog {
     /// # Errors
     /// [`OpenError`]; none of them changes what is stored.
     pub fn open_topic(topic: Topic, dir: &Path, config: EmbeddedConfig) -> Result<Self, OpenError> {
-        config.validate().map_err(OpenError::Config)?;
+        config.checked("log")?;
         recovery::create_dirs(dir)?;
         let dir = dir.canonicalize().map_err(OpenError::io(dir))?;
         let lock = lock(&dir)?;

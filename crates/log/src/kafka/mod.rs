@@ -47,6 +47,7 @@ use std::{
     time::Duration,
 };
 
+use config::Section;
 use futures_util::future::{BoxFuture, FutureExt, ready};
 use parking_lot::Mutex;
 use rdkafka::{
@@ -145,10 +146,7 @@ impl KafkaLog {
     }
 
     fn open_as(topic: Topic, config: KafkaConfig, may_create: bool) -> Result<Self, KafkaOpenError> {
-        let fault = |(key, fault): (&str, String)| format!("kafka.{key}: {fault}");
-        config
-            .validate()
-            .map_err(|faults| KafkaOpenError::Config(faults.into_iter().map(fault).collect()))?;
+        config.checked("kafka")?;
         let topics = Topics::new(&config)?;
         let may_create = may_create && config.create_topic;
         let topic = LogTopic::new(topic, &config);

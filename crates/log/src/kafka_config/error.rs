@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use config::ConfigError;
 use thiserror::Error;
 
 /// A setting of a topic that isn't as it must be.
@@ -33,8 +34,8 @@ impl fmt::Display for WrongSetting {
 #[derive(Debug, Error)]
 pub enum KafkaOpenError {
     /// Settings that contradict each other.
-    #[error("[kafka] doesn't fit: {}", .0.join("; "))]
-    Config(Vec<String>),
+    #[error(transparent)]
+    Config(#[from] ConfigError),
     /// librdkafka takes the settings not, or no client can be made from them (a certificate that
     /// can't be read, say).
     #[error("no Kafka client can be made: {0}")]

@@ -4,10 +4,11 @@
 mod error;
 mod security;
 
+use config::{ConfigFaults, Secret, Section};
 use serde::{Deserialize, Serialize};
 
 pub use error::{KafkaOpenError, WrongSetting};
-pub use security::{SaslMechanism, SecretText, SecurityProtocol};
+pub use security::{SaslMechanism, SecurityProtocol};
 
 /// Bytes around a record in a batch of Kafka's: the batch's header, the record's own lengths.
 /// Generous.
@@ -128,7 +129,7 @@ pub struct KafkaConfig {
     /// The login's name.
     pub sasl_username: String,
     /// The login's password.
-    pub sasl_password: SecretText,
+    pub sasl_password: Secret,
 }
 
 impl Default for KafkaConfig {
@@ -167,128 +168,86 @@ impl Default for KafkaConfig {
             ssl_key: String::new(),
             sasl_mechanism: SaslMechanism::ScramSha512,
             sasl_username: String::new(),
-            sasl_password: SecretText::default(),
+            sasl_password: Secret::default(),
         }
     }
 }
 
-impl KafkaConfig {
-    /// Whether the log is Kafka's.
-    #[must_use]
-    pub fn is_given(&self) -> bool {
-        !self.brokers.trim().is_empty()
-    }
-
-    /// Checks the settings against each other.
-    ///
-    /// # Errors
-    /// Each fault with the key it is about.
-    pub fn validate(&self) -> Result<(), Vec<(&'static str, String)>> {
-        let mut faults = Vec::new();
-        let mut check = |key: &'static str, fine: bool, fault: &str| {
-            if !fine {
-                faults.push((key, fault.to_owned()));
-            }
-        };
-        check("brokers", HAS_KAFKA || !self.is_given(), WITHOUT_KAFKA);
+impl Section for KafkaConfig {
+    fn check(&self, faults: &mut ConfigFaults) {
+        faults.require("brokers", HAS_KAFKA || !self.is_shared(), WITHOUT_KAFKA);
         let brokers = self.brokers.split(',').map(str::trim);
         for broker in brokers.filter(|broker| !broker.is_empty() && !is_broker(broker)) {
             let fault = format!("`{broker}` isn't HOST:PORT, as in kafka-0.example.com:9092,kafka-1.example.com:9092");
-            check("brokers", false, &fault);
+            faults.push("brokers", fault);
         }
-        check("topic", is_topic_name(&self.topic), TOPIC_NAME);
-        check("verdicts_topic", is_topic_name(&self.verdicts_topic), TOPIC_NAME);
+        faults.require("topic", is_topic_name(&self.topic), TOPIC_NAME);
+        faults.require("verdicts_topic", is_topic_name(&self.verdicts_topic), TOPIC_NAME);
         let apart = self.topic != self.verdicts_topic;
-        check("verdicts_topic", apart, "must be another topic than kafka.topic");
-        let in_range = |value: u64, allowed: std::ops::RangeInclusive<u64>| allowed.contains(&value);
-        check(
-            "partitions",
-            in_range(self.partitions.into(), 1..=10_000),
-            "must be 1 to 10000",
-        );
-        check(
-            "verdicts_partitions",
-            in_range(self.verdicts_partitions.into(), 1..=10_000),
-            "must be 1 to 10000",
-        );
-        let replicas = in_range(self.replication_factor.into(), 1..=100);
-        check("replication_factor", replicas, "must be 1 to 100");
-        let insync = in_range(self.min_insync_replicas.into(), 1..=self.replication_factor.into());
-        check("min_insync_replicas", insync, "must be 1 to kafka.replication_factor");
-        check(
-            "retention_ms_max",
-            in_range(self.retention_ms_max, 60_000..=1 << 53),
-            "must be at least 60000",
-        );
-        check(
-            "retention_bytes_max",
-            self.retention_bytes_max <= 1 << 53,
-            "must be at most 2^53",
-        );
-        check(
-            "verdicts_retention_ms_max",
-            in_range(self.verdicts_retention_ms_max, 60_000..=1 << 53),
-            "must be at least 60000",
-        );
-        check(
-            "verdicts_retention_bytes_max",
-            self.verdicts_retention_bytes_max <= 1 << 53,
-            "must be at most 2^53",
-        );
-        let record = in_range(self.record_bytes_max as u64, 1024..=512 << 20);
-        check("record_bytes_max", record, "must be 1024 to 536870912");
+        faults.require("verdicts_topic", apart, "must be another topic than kafka.topic");
+        faults.range("partitions", self.partitions, 1..=10_000);
+        faults.range("verdicts_partitions", self.verdicts_partitions, 1..=10_000);
+        faults.range("replication_factor", self.replication_factor, 1..=100);
+        let insync = (1..=self.replication_factor).contains(&self.min_insync_replicas);
+        faults.require("min_insync_replicas", insync, "must be 1 to kafka.replication_factor");
+        faults.range("retention_ms_max", self.retention_ms_max, 60_000..=1 << 53);
+        faults.range("retention_bytes_max", self.retention_bytes_max, 0..=1 << 53);
+        let verdicts_ms = self.verdicts_retention_ms_max;
+        faults.range("verdicts_retention_ms_max", verdicts_ms, 60_000..=1 << 53);
+        let verdicts_bytes = self.verdicts_retention_bytes_max;
+        faults.range("verdicts_retention_bytes_max", verdicts_bytes, 0..=1 << 53);
+        faults.range("record_bytes_max", self.record_bytes_max, 1024..=512 << 20);
         let verdicts = self.record_bytes_max.saturating_add(VERDICTS_FRAME_BYTES)..=512 << 20;
-        check(
+        faults.require(
             "verdicts_bytes_max",
             verdicts.contains(&self.verdicts_bytes_max),
             "must be kafka.record_bytes_max and 262144 more, to 536870912: a record that is rejected whole is one row",
         );
-        check("linger_ms", self.linger_ms <= 100, "must be at most 100");
-        let records = in_range(self.queue_records_max as u64, 1..=10_000_000);
-        check("queue_records_max", records, "must be 1 to 10000000");
-        let queue = self.queue_bytes_max >= self.record_bytes_max && self.queue_bytes_max <= 64 << 30;
-        check(
+        faults.range("linger_ms", self.linger_ms, 0..=100);
+        faults.range("queue_records_max", self.queue_records_max, 1..=10_000_000);
+        let queue = self.record_bytes_max..=64 << 30;
+        faults.require(
             "queue_bytes_max",
-            queue,
+            queue.contains(&self.queue_bytes_max),
             "must be kafka.record_bytes_max to 68719476736",
         );
-        let delivery = in_range(self.delivery_wait_ms_max, 100..=300_000);
-        check("delivery_wait_ms_max", delivery, "must be 100 to 300000");
-        check(
+        faults.range("delivery_wait_ms_max", self.delivery_wait_ms_max, 100..=300_000);
+        faults.require(
             "delivery_wait_ms_max",
             self.delivery_wait_ms_max > self.linger_ms,
             "must be more than kafka.linger_ms",
         );
-        let transaction = in_range(self.transaction_wait_ms_max, 1_000..=900_000);
-        check("transaction_wait_ms_max", transaction, "must be 1000 to 900000");
-        let session = in_range(self.session_wait_ms_max, 1_000..=1_800_000);
-        check("session_wait_ms_max", session, "must be 1000 to 1800000");
-        let interval = in_range(self.poll_interval_ms_max, self.session_wait_ms_max..=86_400_000);
-        check(
+        faults.range("transaction_wait_ms_max", self.transaction_wait_ms_max, 1_000..=900_000);
+        faults.range("session_wait_ms_max", self.session_wait_ms_max, 1_000..=1_800_000);
+        faults.require(
             "poll_interval_ms_max",
-            interval,
+            (self.session_wait_ms_max..=86_400_000).contains(&self.poll_interval_ms_max),
             "must be kafka.session_wait_ms_max to 86400000",
         );
-        let ahead = in_range(self.fetch_queue_bytes_max as u64, 64 << 10..=2 << 30);
-        check("fetch_queue_bytes_max", ahead, "must be 65536 to 2147483648");
-        let fetch = in_range(self.fetch_partition_bytes_max as u64, 4096..=512 << 20);
-        check("fetch_partition_bytes_max", fetch, "must be 4096 to 536870912");
-        let request = in_range(self.request_wait_ms_max, 1_000..=60_000);
-        check("request_wait_ms_max", request, "must be 1000 to 60000");
-        let statistics = in_range(self.statistics_interval_ms, 100..=3_600_000);
-        check("statistics_interval_ms", statistics, "must be 100 to 3600000");
-        self.check_security(&mut check);
-        if faults.is_empty() { Ok(()) } else { Err(faults) }
+        faults.range("fetch_queue_bytes_max", self.fetch_queue_bytes_max, 64 << 10..=2 << 30);
+        let fetch = self.fetch_partition_bytes_max;
+        faults.range("fetch_partition_bytes_max", fetch, 4096..=512 << 20);
+        faults.range("request_wait_ms_max", self.request_wait_ms_max, 1_000..=60_000);
+        faults.range("statistics_interval_ms", self.statistics_interval_ms, 100..=3_600_000);
+        self.check_security(faults);
+    }
+}
+
+impl KafkaConfig {
+    /// Whether the log is Kafka's, which other processes append to and consume, too.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        !self.brokers.trim().is_empty()
     }
 
-    fn check_security(&self, check: &mut impl FnMut(&'static str, bool, &str)) {
+    fn check_security(&self, faults: &mut ConfigFaults) {
         let protocol = self.security_protocol;
         let mut brokers = self.brokers.split(',').map(str::trim);
         let is_here = brokers.all(|broker| {
             let host = broker.rsplit_once(':').map_or(broker, |(host, _)| host);
             matches!(host, "" | "localhost" | "127.0.0.1" | "[::1]")
         });
-        check(
+        faults.require(
             "security_protocol",
             protocol != SecurityProtocol::SaslPlaintext || is_here || self.allow_plaintext,
             "must be sasl_ssl where a password goes to another machine; allow_plaintext = true allows it without TLS",
@@ -299,29 +258,27 @@ impl KafkaConfig {
             ("ssl_key", &self.ssl_key),
         ] {
             let used = path.is_empty() || protocol.has_tls();
-            check(key, used, "is given, but kafka.security_protocol is without TLS");
+            faults.require(key, used, "is given, but kafka.security_protocol is without TLS");
         }
-        let pair = self.ssl_certificate.is_empty() == self.ssl_key.is_empty();
-        check(
+        faults.require(
             "ssl_key",
-            pair,
+            self.ssl_certificate.is_empty() == self.ssl_key.is_empty(),
             "kafka.ssl_certificate and kafka.ssl_key belong together",
         );
         let user = !self.sasl_username.is_empty();
-        check(
+        faults.require(
             "sasl_username",
             user || !protocol.has_login(),
             "is missing: kafka.security_protocol wants a login",
         );
-        check(
+        faults.require(
             "sasl_username",
             !user || protocol.has_login(),
             "is given, but kafka.security_protocol is without a login",
         );
-        let password = !self.sasl_password.reveal().is_empty();
-        check(
+        faults.require(
             "sasl_password",
-            password || !protocol.has_login(),
+            !self.sasl_password.is_empty() || !protocol.has_login(),
             "is missing: kafka.security_protocol wants a login",
         );
     }
@@ -329,28 +286,24 @@ impl KafkaConfig {
     /// Checks what must fit the gateway: `gateway.append_wait_ms_max`, because nothing may be
     /// delivered after its request was answered, and `limits.batch_bytes_max`, because the log must
     /// take what the gateway takes.
-    ///
-    /// # Errors
-    /// A setting that doesn't fit.
-    pub fn fits(&self, append_wait_ms_max: u64, batch_bytes_max: usize) -> Result<(), String> {
-        if !self.is_given() {
-            return Ok(());
+    pub fn check_gateway(&self, append_wait_ms_max: u64, batch_bytes_max: usize, faults: &mut ConfigFaults) {
+        if !self.is_shared() {
+            return;
         }
         if self.delivery_wait_ms_max.saturating_add(TIMEOUT_SCAN_MS) > append_wait_ms_max {
-            return Err(format!(
-                "kafka.delivery_wait_ms_max is {}, must be at least {TIMEOUT_SCAN_MS} less than gateway.append_wait_ms_max \
-                 ({append_wait_ms_max}): a record must not be delivered after its request was answered 503",
+            let fault = format!(
+                "is {}, must be at least {TIMEOUT_SCAN_MS} less than gateway.append_wait_ms_max ({append_wait_ms_max}): a \
+                 record must not be delivered after its request was answered 503",
                 self.delivery_wait_ms_max
-            ));
+            );
+            faults.push("kafka.delivery_wait_ms_max", fault);
         }
-        let needed = batch_bytes_max.saturating_add(RECORD_FRAME_BYTES);
-        if self.record_bytes_max < needed {
-            return Err(format!(
-                "kafka.record_bytes_max is {}, must be at least {needed}: limits.batch_bytes_max and {RECORD_FRAME_BYTES} bytes more",
-                self.record_bytes_max
-            ));
-        }
-        Ok(())
+        faults.at_least(
+            "kafka.record_bytes_max",
+            self.record_bytes_max,
+            batch_bytes_max.saturating_add(RECORD_FRAME_BYTES),
+            &format!("limits.batch_bytes_max and {RECORD_FRAME_BYTES} bytes more"),
+        );
     }
 }
 
@@ -380,7 +333,13 @@ fn is_topic_name(name: &str) -> bool {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+    use config::ConfigFault;
+
     use super::*;
+
+    fn faults(config: &KafkaConfig) -> Vec<ConfigFault> {
+        config.checked("kafka").err().map_or_else(Vec::new, |error| error.faults)
+    }
 
     #[test]
     fn brokers_need_a_build_with_kafka() {
@@ -388,10 +347,10 @@ mod tests {
             brokers: "127.0.0.1:9092".to_owned(),
             ..KafkaConfig::default()
         };
-        let faults = config.validate().err().unwrap_or_default();
+        let faults = faults(&config);
         let is_refused = faults
             .iter()
-            .any(|(key, fault)| *key == "brokers" && fault.contains("make build"));
+            .any(|fault| fault.place == "kafka.brokers" && fault.what.contains("make build"));
         assert_eq!(is_refused, !cfg!(feature = "kafka"), "{faults:?}");
     }
 
@@ -416,17 +375,16 @@ mod tests {
             brokers: "kafka-0:9092, http://kafka-1:9092".to_owned(),
             ..KafkaConfig::default()
         };
-        let faults = config.validate().unwrap_err();
         assert!(
-            faults
+            faults(&config)
                 .iter()
-                .any(|(key, fault)| *key == "brokers" && fault.contains("`http://kafka-1:9092`"))
+                .any(|fault| fault.place == "kafka.brokers" && fault.what.contains("`http://kafka-1:9092`"))
         );
     }
 
     #[test]
     fn the_defaults_fit_and_a_password_is_never_shown() {
-        assert_eq!(KafkaConfig::default().validate(), Ok(()));
+        assert_eq!(faults(&KafkaConfig::default()), []);
         let config = KafkaConfig {
             sasl_password: "hunter2".into(),
             ..KafkaConfig::default()
@@ -448,13 +406,12 @@ mod tests {
             sasl_password: "hunter2".into(),
             ..KafkaConfig::default()
         };
-        assert_eq!(config.validate(), Ok(()));
+        assert_eq!(faults(&config), []);
         config.brokers += ",kafka:9092";
-        let faults = config.validate().unwrap_err();
-        assert_eq!(faults.len(), 1);
-        assert_eq!(faults[0].0, "security_protocol");
+        let places: Vec<String> = faults(&config).into_iter().map(|fault| fault.place).collect();
+        assert_eq!(places, ["kafka.security_protocol"]);
         config.allow_plaintext = true;
-        assert_eq!(config.validate(), Ok(()));
+        assert_eq!(faults(&config), []);
     }
 
     #[test]
@@ -470,18 +427,18 @@ mod tests {
             ssl_ca: "ca.pem".to_owned(),
             ..KafkaConfig::default()
         };
-        let keys: Vec<&str> = config.validate().unwrap_err().into_iter().map(|(key, _)| key).collect();
+        let keys: Vec<String> = faults(&config).into_iter().map(|fault| fault.place).collect();
         let expected = [
-            "topic",
-            "verdicts_topic",
-            "verdicts_topic",
-            "min_insync_replicas",
-            "verdicts_bytes_max",
-            "transaction_wait_ms_max",
-            "poll_interval_ms_max",
-            "ssl_ca",
-            "sasl_username",
-            "sasl_password",
+            "kafka.topic",
+            "kafka.verdicts_topic",
+            "kafka.verdicts_topic",
+            "kafka.min_insync_replicas",
+            "kafka.verdicts_bytes_max",
+            "kafka.transaction_wait_ms_max",
+            "kafka.poll_interval_ms_max",
+            "kafka.ssl_ca",
+            "kafka.sasl_username",
+            "kafka.sasl_password",
         ];
         assert_eq!(keys, expected);
     }
@@ -493,11 +450,17 @@ mod tests {
             delivery_wait_ms_max: 4_000,
             ..KafkaConfig::default()
         };
-        assert!(config.fits(5_000, 8 << 20).is_ok());
-        assert!(config.fits(4_999, 8 << 20).is_err());
-        assert!(config.fits(5_000, 9 << 20).is_err());
-        assert!(
-            KafkaConfig::default().fits(1, 9 << 20).is_ok(),
+        let found = |config: &KafkaConfig, append_wait_ms_max, batch_bytes_max| {
+            let mut faults = ConfigFaults::new("");
+            config.check_gateway(append_wait_ms_max, batch_bytes_max, &mut faults);
+            faults.into_vec().len()
+        };
+        assert_eq!(found(&config, 5_000, 8 << 20), 0);
+        assert_eq!(found(&config, 4_999, 8 << 20), 1);
+        assert_eq!(found(&config, 4_999, 9 << 20), 2);
+        assert_eq!(
+            found(&KafkaConfig::default(), 1, 9 << 20),
+            0,
             "the embedded log has limits of its own"
         );
     }

@@ -2,6 +2,7 @@
 
 use std::{fs, path::Path, time::Duration};
 
+use config::Section;
 use receipt_log::{
     AppendError, Commit, CommitError, ConsumeError, EmbeddedConfig, EmbeddedLog, GroupError, InspectError, LogConsumer,
     LogInspector, LogWriter, OpenError,
@@ -69,16 +70,16 @@ async fn closing_answers_what_was_handed_over() {
 #[test]
 fn refuses_settings_that_contradict_each_other() {
     let dir = tempfile::tempdir().unwrap();
-    assert!(EmbeddedConfig::default().validate().is_ok());
+    assert!(EmbeddedConfig::default().checked("log").is_ok());
     let config = EmbeddedConfig {
         segment_bytes: 1 << 20,
         queue_bytes_max: 5,
         ..EmbeddedConfig::default()
     };
-    let Err(OpenError::Config(faults)) = EmbeddedLog::open(dir.path(), config) else {
+    let Err(OpenError::Config(error)) = EmbeddedLog::open(dir.path(), config) else {
         panic!()
     };
-    assert_eq!(faults.len(), 2, "{faults:?}");
+    assert_eq!(error.faults.len(), 2, "{error}");
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     assert!(serde_json::from_str::<EmbeddedConfig>("{\"segment_bytes\":5}").is_ok());
     assert!(serde_json::from_str::<EmbeddedConfig>("{\"segment_byte\":5}").is_err());

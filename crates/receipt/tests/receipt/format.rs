@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use crate::fixtures::{NOW_MS, batch, bytes, key, remove, set, signed};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use config::Section;
 use receipt::{
     Algorithm, FaultCode, Limits, SigningKey, check_batch, check_receipt, check_request_signature, parse_receipt,
 };
@@ -702,7 +703,7 @@ fn codes_are_stable() {
 
 #[test]
 fn limits_are_checked() {
-    assert_eq!(Limits::default().validate(), Ok(()));
+    assert_eq!(Limits::default().checked("limits"), Ok(()));
     let base = Limits::default;
     for bad in [
         Limits {
@@ -727,7 +728,7 @@ fn limits_are_checked() {
             ..base()
         },
     ] {
-        assert!(bad.validate().is_err(), "{bad:?}");
+        assert!(bad.checked("limits").is_err(), "{bad:?}");
     }
     assert!(serde_json::from_str::<Limits>("{\"depth_max\":16}").is_ok_and(|limits| limits.depth_max == 16));
     assert!(serde_json::from_str::<Limits>("{\"depth\":16}").is_err());

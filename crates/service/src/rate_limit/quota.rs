@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::{ConfigFaults, Validate};
+use config::{ConfigFaults, Section};
 
 /// Numbers of requests that an account may make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,8 +51,8 @@ impl Default for QuotasConfig {
     }
 }
 
-impl Validate for QuotasConfig {
-    fn validate(&self, faults: &mut ConfigFaults) {
+impl Section for QuotasConfig {
+    fn check(&self, faults: &mut ConfigFaults) {
         for (key, value) in [
             ("free_per_minute", self.free_per_minute),
             ("pro_per_minute", self.pro_per_minute),

@@ -1,9 +1,7 @@
-//! Documents and lists, compared with the code: metrics, log lines, alerts, the example of a
-//! configuration.
+//! Documents and lists, compared with the code: metrics, log lines and alerts.
 #![allow(clippy::expect_used, clippy::unwrap_used)]
 
 mod alerts;
-mod example;
 mod logs_document;
 mod metrics_document;
 mod metrics_list;

@@ -10,7 +10,7 @@ use crate::{Clock, FREE, Replicas, model, suite};
 
 pub(crate) fn config(redis: &Redis) -> RedisConfig {
     RedisConfig {
-        url: Some(redis.url()),
+        url: Some(redis.url().into()),
         tls_ca_file: redis.security().map(|security| security.certificates.ca.clone()),
         // These tests share two processors with others.
         connect_ms_max: 20_000,
@@ -92,14 +92,11 @@ async fn over_tls_with_a_login() {
     // The login may have keys of its own.
     let login = redis.security().unwrap().login.clone();
     let apart = RedisConfig {
-        url: Some(
-            good.url
-                .clone()
-                .unwrap()
-                .replace(&format!("{}:{}@", login.user, login.password), ""),
-        ),
+        url: good
+            .url()
+            .map(|url| url.replace(&format!("{}:{}@", login.user, login.password), "").into()),
         user: Some(login.user),
-        password: Some(login.password),
+        password: Some(login.password.into()),
         ..good.clone()
     };
     let health = Health::new();
@@ -115,7 +112,7 @@ async fn whom_redis_refuses_or_we_dont_trust_counts_alone_and_says_why() {
     let good = config(&redis);
     let other = Redis::start_secure().unwrap();
     let wrong_password = RedisConfig {
-        url: Some(good.url.clone().unwrap().replace("@", "x@")),
+        url: good.url().map(|url| url.replace("@", "x@").into()),
         ..good.clone()
     };
     let untrusted = RedisConfig {
@@ -123,7 +120,7 @@ async fn whom_redis_refuses_or_we_dont_trust_counts_alone_and_says_why() {
         ..good.clone()
     };
     let in_the_clear = RedisConfig {
-        url: Some(good.url.clone().unwrap().replace("rediss", "redis")),
+        url: good.url().map(|url| url.replace("rediss", "redis").into()),
         tls_ca_file: None,
         connect_ms_max: 1_000,
         ..good.clone()
@@ -148,7 +145,7 @@ async fn what_cant_be_used_is_told_at_the_start() {
     std::fs::write(&empty, "nothing").unwrap();
     for (file, key) in [(folder.path().join("absent"), "tls_ca_file"), (empty, "tls_ca_file")] {
         let config = RedisConfig {
-            url: Some("rediss://localhost:1".to_owned()),
+            url: Some("rediss://localhost:1".into()),
             tls_ca_file: Some(file),
             ..RedisConfig::default()
         };

@@ -1,25 +1,23 @@
 //! The section `[redis]` of the configuration.
 
-use std::fmt;
 use std::path::PathBuf;
 
 use redis::{ConnectionAddr, ConnectionInfo};
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
-use crate::config::{ConfigFaults, Validate};
+use config::{ConfigFaults, Secret, SecretUrl, Section};
 
 /// Location of the limiter's shared counts, and limits on queries.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RedisConfig {
     /// `redis://host:port`, or `rediss://` for TLS, with `/database` if it isn't 0; not given or
     /// empty: each process counts by itself.
-    pub url: Option<String>,
+    pub url: Option<SecretUrl>,
     /// The user of an access list; none: Redis's default user.
     pub user: Option<String>,
-    /// The password, serialized as `***`.
-    #[serde(serialize_with = "masked")]
-    pub password: Option<String>,
+    /// The password.
+    pub password: Option<Secret>,
     /// Whether the password may go to another machine without TLS.
     pub allow_plaintext: bool,
     /// PEM certificates of the authorities to trust instead of the system's.
@@ -54,7 +52,7 @@ impl RedisConfig {
     /// The URL, if there is one.
     #[must_use]
     pub fn url(&self) -> Option<&str> {
-        self.url.as_deref().map(str::trim).filter(|url| !url.is_empty())
+        self.url.as_ref().and_then(SecretUrl::reveal)
     }
 
     /// Address and login; a sentence without the URL, which may hold a password, if it can't be
@@ -76,7 +74,7 @@ impl RedisConfig {
             login = login.set_username(user);
         }
         if let Some(password) = &self.password {
-            login = login.set_password(password);
+            login = login.set_password(password.reveal());
         }
         if login.username().is_some() && login.password().is_none() {
             return Err("names a user without a password: set redis.password".to_owned());
@@ -86,8 +84,8 @@ impl RedisConfig {
     }
 }
 
-impl Validate for RedisConfig {
-    fn validate(&self, faults: &mut ConfigFaults) {
+impl Section for RedisConfig {
+    fn check(&self, faults: &mut ConfigFaults) {
         if self.url().is_some() {
             match self.connection() {
                 Err(what) => faults.push("url", what),
@@ -119,33 +117,13 @@ fn has_plaintext_password(info: &ConnectionInfo) -> bool {
     !is_here && info.redis_settings().password().is_some()
 }
 
-fn masked<S: Serializer>(password: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
-    password.as_ref().map(|_| "***").serialize(serializer)
-}
-
-impl fmt::Debug for RedisConfig {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("RedisConfig")
-            .field("url", &self.url().map(|_| "redis://..."))
-            .field("user", &self.user)
-            .field("password", &self.password.as_ref().map(|_| "..."))
-            .field("allow_plaintext", &self.allow_plaintext)
-            .field("tls_ca_file", &self.tls_ca_file)
-            .field("prefix", &self.prefix)
-            .field("connect_ms_max", &self.connect_ms_max)
-            .field("command_ms_max", &self.command_ms_max)
-            .field("in_flight_max", &self.in_flight_max)
-            .finish()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn faults(config: &RedisConfig) -> Vec<String> {
         let mut faults = ConfigFaults::new("redis");
-        config.validate(&mut faults);
+        config.check(&mut faults);
         faults
             .into_vec()
             .iter()
@@ -155,7 +133,7 @@ mod tests {
 
     fn of(url: &str) -> RedisConfig {
         RedisConfig {
-            url: Some(url.to_owned()),
+            url: Some(url.into()),
             ..RedisConfig::default()
         }
     }
@@ -194,7 +172,7 @@ mod tests {
     fn what_cannot_go_together_is_named_and_no_password_shown() {
         let wrong = RedisConfig {
             user: Some("u".to_owned()),
-            password: Some("secret".to_owned()),
+            password: Some("secret".into()),
             tls_ca_file: Some("ca.pem".into()),
             prefix: "a b".to_owned(),
             command_ms_max: 0,

@@ -36,8 +36,12 @@ impl<'de> Deserializer<'de> for Question<'_> {
         Err(Error::custom("only asked for names"))
     }
 
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_newtype_struct(self)
+    }
+
     forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
-        newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+        seq tuple tuple_struct map enum identifier ignored_any
     }
 }

@@ -1,11 +1,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 use std::net::SocketAddr;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
-use super::*;
+use crate::*;
 
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Example {
     listen: SocketAddr,
@@ -16,7 +16,7 @@ struct Example {
     url: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Mode {
     Deferred,
@@ -36,8 +36,8 @@ impl Default for Example {
     }
 }
 
-impl Validate for Example {
-    fn validate(&self, faults: &mut ConfigFaults) {
+impl Section for Example {
+    fn check(&self, faults: &mut ConfigFaults) {
         faults.range("connections_max", self.connections_max, 1..=100);
         faults.require("name", !self.name.is_empty(), "must not be empty");
     }
@@ -187,33 +187,44 @@ fn a_file_is_read_and_a_missing_one_is_named() {
 }
 
 #[test]
-fn a_type_of_another_crate_is_checked_by_a_function() {
-    #[derive(Default, Deserialize)]
-    #[serde(default)]
-    struct Foreign {
-        size: u8,
+fn sections_are_compared_once_every_value_has_its_type() {
+    let finish = |text: &str| {
+        let mut source = Source::from_parts::<&str, &str>(text, []).unwrap();
+        let example: Example = source.section("gateway");
+        let compared = source.finish_with(|faults| faults.require("gateway.name", example.ratio < 0.5, "is too long"));
+        compared.unwrap_err().faults.len()
+    };
+    assert_eq!(finish(""), 1);
+    assert_eq!(finish("[gateway]\nconnections_max = 0"), 2);
+    assert_eq!(finish("[gateway]\nratio = 'half'"), 1);
+}
+
+#[test]
+fn a_section_keeps_the_defaults_that_are_its_own() {
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    #[serde(transparent)]
+    struct Wider(Example);
+
+    impl Default for Wider {
+        fn default() -> Self {
+            Self(Example {
+                connections_max: 20,
+                ..Example::default()
+            })
+        }
     }
-    let mut source = Source::from_parts("[log]\nsize = 3", [("RECEIPTS_LOG_SIZ", "1")]).unwrap();
-    let foreign: Foreign = source.section_with("log", |_, _| ());
-    assert_eq!(foreign.size, 3);
-    assert!(
-        source
-            .finish()
-            .unwrap_err()
-            .to_string()
-            .contains("did you mean `size`?")
-    );
-    let mut source = Source::from_parts("[log]\nsize = 3", [("", "")]).unwrap();
-    source.section_with("log", |foreign: &Foreign, faults| {
-        faults.range("size", foreign.size, 4..=5)
-    });
-    assert!(
-        source
-            .finish()
-            .unwrap_err()
-            .to_string()
-            .contains("log.size in configuration: is 3, must be 4 to 5")
-    );
+
+    impl Section for Wider {
+        fn check(&self, faults: &mut ConfigFaults) {
+            self.0.check(faults);
+        }
+    }
+
+    let mut source = Source::from_parts::<&str, &str>("[gateway]\nname = 'n'", []).unwrap();
+    let wider: Wider = source.section("gateway");
+    source.finish().unwrap();
+    assert_eq!((wider.0.connections_max, wider.0.name.as_str()), (20, "n"));
+    assert_eq!(known_keys::<Wider>(), known_keys::<Example>());
 }
 
 #[test]

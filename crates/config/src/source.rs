@@ -1,37 +1,13 @@
-//! Configuration: one TOML file with a section for each service or crate, and
-//! `RECEIPTS_<SECTION>_<KEY>` variables over it.
-//!
-//! Everything is read and checked before anything binds, and every fault is reported, not only the
-//! first. A process reads the sections it needs and then calls [`Source::finish`]:
-//!
-//! ```
-//! # use service::config::{Source, ConfigError};
-//! # use service::telemetry::TelemetryConfig;
-//! # fn main() -> Result<(), ConfigError> {
-//! let mut source = Source::from_parts("[telemetry]\nlog_level = \"warn\"", [("RECEIPTS_TELEMETRY_LOG_FORMAT", "json")])?;
-//! let telemetry: TelemetryConfig = source.section("telemetry");
-//! source.finish()?;
-//! # assert_eq!(telemetry.log_level, "warn");
-//! # Ok(())
-//! # }
-//! ```
-
-mod faults;
-mod fields;
-mod nearest;
-#[cfg(test)]
-mod tests;
+//! The configuration as given: a file and variables, and the sections read from it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
-pub use faults::{ConfigError, ConfigFault, ConfigFaults};
-pub use fields::known_keys;
-use nearest::did_you_mean;
+use crate::nearest::did_you_mean;
+use crate::{ConfigError, ConfigFault, ConfigFaults, Section, known_keys};
 
 /// The sections a configuration file may have.
 pub const SECTIONS: &[&str] = &[
@@ -76,12 +52,6 @@ pub const RESERVED_PREFIXES: &[&str] = &[
     "RECEIPTS_LOAD_",
 ];
 
-/// Checks of a configuration section beyond its types.
-pub trait Validate {
-    /// Adds a fault for every value that can't work; each says what is allowed.
-    fn validate(&self, faults: &mut ConfigFaults);
-}
-
 /// A value as given, with where it came from.
 struct GivenValue {
     /// Possible values, likeliest first: a variable's text is TOML when it parses, and
@@ -95,6 +65,8 @@ struct GivenValue {
 pub struct Source {
     sections: BTreeMap<String, BTreeMap<String, GivenValue>>,
     faults: Vec<ConfigFault>,
+    /// Whether each value given so far has its type: else a default is in its place.
+    is_typed: bool,
 }
 
 impl Source {
@@ -145,6 +117,7 @@ impl Source {
         let mut source = Self {
             sections: BTreeMap::new(),
             faults: Vec::new(),
+            is_typed: true,
         };
         source.take_file(text, file)?;
         // In order of name, so that the faults' order doesn't depend on the environment's.
@@ -236,46 +209,15 @@ impl Source {
         }
     }
 
-    /// The section `name` as a `T`, checked. `T` must carry `#[serde(default)]`: a key that isn't
-    /// given keeps its default, and so does one with a fault, so that the remaining ones can be
-    /// checked too.
-    pub fn section<T: DeserializeOwned + Default + Validate>(&mut self, name: &str) -> T {
-        self.section_with(name, T::validate)
-    }
-
-    /// As [`Source::section`], for a `T` of a crate that doesn't know this one: `check` represents
-    /// [`Validate`].
-    pub fn section_with<T: DeserializeOwned + Default>(
-        &mut self,
-        name: &str,
-        check: impl FnOnce(&T, &mut ConfigFaults),
-    ) -> T {
-        self.read(name, Table::new(), T::default, check)
-    }
-
-    /// As [`Source::section_with`], for a section whose defaults aren't those of its type.
-    pub fn section_from<T: DeserializeOwned + Serialize>(
-        &mut self,
-        name: &str,
-        defaults: fn() -> T,
-        check: impl FnOnce(&T, &mut ConfigFaults),
-    ) -> T {
-        // A key that is absent in `defaults` has no value in the type's own defaults either.
-        let base = Table::try_from(defaults()).unwrap_or_default();
-        self.read(name, base, defaults, check)
-    }
-
-    fn read<T: DeserializeOwned>(
-        &mut self,
-        name: &str,
-        mut table: Table,
-        defaults: impl FnOnce() -> T,
-        check: impl FnOnce(&T, &mut ConfigFaults),
-    ) -> T {
+    /// The section `name` as a `T`, checked. A key with a fault has its default, so that the others
+    /// can be checked too.
+    pub fn section<T: Section>(&mut self, name: &str) -> T {
         debug_assert!(SECTIONS.contains(&name), "{name} is missing in SECTIONS");
         let given = self.sections.remove(name).unwrap_or_default();
         let known = known_keys::<T>();
         let mut faults = ConfigFaults::new(name);
+        // A default may be another than that of the key's own type.
+        let mut table = Table::try_from(T::default()).unwrap_or_default();
         for (key, GivenValue { readings, place }) in given {
             faults.locate(&key, place);
             if !known.is_empty() && !known.contains(&key.as_str()) {
@@ -289,24 +231,40 @@ impl Source {
         }
         let value = T::deserialize(Value::Table(table)).unwrap_or_else(|error| {
             faults.push("", error.message().trim().to_owned());
-            defaults()
+            T::default()
         });
         // Only on a section whose keys all fit: else the defaults standing in for wrong values
         // would be judged.
         if faults.is_empty() {
-            check(&value, &mut faults);
+            value.check(&mut faults);
+        } else {
+            self.is_typed = false;
         }
         self.faults.extend(faults.into_vec());
         value
     }
 
-    /// Ends reading.
+    /// Ends reading, after `check` has compared sections. It isn't called where a default stands in
+    /// for a wrong value. Its faults name whole keys, such as `gateway.listen`.
     ///
     /// # Errors
     /// Every fault found, in the file's sections and the variables: unknown names, wrong types,
-    /// values out of range.
+    /// values out of range, and what `check` found.
+    pub fn finish_with(mut self, check: impl FnOnce(&mut ConfigFaults)) -> Result<(), ConfigError> {
+        if self.is_typed {
+            let mut faults = ConfigFaults::new("");
+            check(&mut faults);
+            self.faults.extend(faults.into_vec());
+        }
+        ConfigError::unless_empty(self.faults)
+    }
+
+    /// Ends reading.
+    ///
+    /// # Errors
+    /// As of [`Source::finish_with`].
     pub fn finish(self) -> Result<(), ConfigError> {
-        ConfigError::check(self.faults)
+        self.finish_with(|_| ())
     }
 }
 

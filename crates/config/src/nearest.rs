@@ -4,7 +4,7 @@ use strsim::levenshtein;
 
 /// `; did you mean ...?` when a known name is close enough, else the known names, or nothing if
 /// there are many.
-pub(super) fn did_you_mean(name: &str, known: &[&str]) -> String {
+pub(crate) fn did_you_mean(name: &str, known: &[&str]) -> String {
     let lower = name.to_ascii_lowercase();
     let steps = |candidate: &str| levenshtein(&lower, &candidate.to_ascii_lowercase());
     let near = known.iter().map(|&candidate| (steps(candidate), candidate)).min();

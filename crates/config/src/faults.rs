@@ -13,7 +13,7 @@ pub struct ConfigFault {
     pub what: String,
 }
 
-/// The faults of one section, as its [`super::Validate`] finds them.
+/// The faults of one section, as its [`crate::Section`] finds them, or of several together.
 #[derive(Debug)]
 pub struct ConfigFaults {
     section: String,
@@ -22,7 +22,7 @@ pub struct ConfigFaults {
 }
 
 impl ConfigFaults {
-    /// Starts an empty list for `section`.
+    /// Starts an empty list for `section`. An empty `section` means several: keys begin with theirs.
     #[must_use]
     pub fn new(section: &str) -> Self {
         Self {
@@ -33,7 +33,7 @@ impl ConfigFaults {
     }
 
     /// Remembers where `key` was given.
-    pub(super) fn locate(&mut self, key: &str, place: String) {
+    pub(crate) fn locate(&mut self, key: &str, place: String) {
         self.places.insert(key.to_owned(), place);
     }
 
@@ -43,6 +43,7 @@ impl ConfigFaults {
         let place = match self.places.get(key) {
             Some(place) => place.clone(),
             None if key.is_empty() => self.section.clone(),
+            None if self.section.is_empty() => key.to_owned(),
             None => format!("{}.{key}", self.section),
         };
         self.list.push(ConfigFault {
@@ -58,6 +59,15 @@ impl ConfigFaults {
                 key,
                 format!("is {value}, must be {} to {}", allowed.start(), allowed.end()),
             );
+        }
+    }
+
+    /// A fault unless `value` is at least `min`. `reason` says where `min` comes from, if that isn't
+    /// evident.
+    pub fn at_least<T: PartialOrd + fmt::Display>(&mut self, key: &str, value: T, min: T, reason: &str) {
+        if value < min {
+            let colon = if reason.is_empty() { "" } else { ": " };
+            self.push(key, format!("is {value}, must be at least {min}{colon}{reason}"));
         }
     }
 
@@ -89,11 +99,11 @@ pub struct ConfigError {
 }
 
 impl ConfigError {
-    pub(super) fn of(fault: ConfigFault) -> Self {
+    pub(crate) fn of(fault: ConfigFault) -> Self {
         Self { faults: vec![fault] }
     }
 
-    pub(super) fn check(faults: Vec<ConfigFault>) -> Result<(), Self> {
+    pub(crate) fn unless_empty(faults: Vec<ConfigFault>) -> Result<(), Self> {
         if faults.is_empty() {
             Ok(())
         } else {
