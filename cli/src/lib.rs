@@ -74,10 +74,7 @@ pub fn main() -> ExitCode {
         Ok(answer) => answer.into(),
         Err(failure @ failure::CommandFailure::OutputClosed) => ExitCode::from(failure.exit_code()),
         Err(failure) => {
-            // Texts of input are in it.
-            let lines: Vec<String> = failure.to_string().lines().map(terminal::visible).collect();
-            let text = lines.join("\n");
-            terminal::note(format_args!("{} {text}", terminal::paint(terminal::BAD, "error:")));
+            terminal::error(&failure.to_string());
             ExitCode::from(failure.exit_code())
         }
     }

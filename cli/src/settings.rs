@@ -11,13 +11,14 @@ use receipt::Limits;
 use receipt_log::{EmbeddedConfig, KafkaConfig, VerdictsConfig};
 use service::data::DataConfig;
 use service::rate_limit::{QuotasConfig, RedisConfig};
-use service::telemetry::TelemetryConfig;
+use service::telemetry::{self, TelemetryConfig};
 use verifier::VerifierConfig;
 use warehouse::WarehouseConfig;
 use writer::WriterConfig;
 
 use crate::data_dir::DataDir;
 use crate::failure::CommandFailure;
+use crate::terminal;
 
 /// Bytes of a record beside its body: more than the log's own fields can take.
 const RECORD_FRAME_BYTES: usize = 4 << 10;
@@ -123,29 +124,45 @@ impl SettingsArgs {
     /// # Errors
     /// Every fault found.
     pub fn read(&self, check: impl FnOnce(&Settings, &mut ConfigFaults)) -> Result<Settings, CommandFailure> {
-        let data = self.data.as_deref().map(DataDir::new).transpose()?;
-        let source = Source::load(self.config.as_deref()).map_err(CommandFailure::input)?;
-        Settings::read(source, data, check).map_err(CommandFailure::input)
+        let (settings, source) = self.sections()?;
+        settings.checked(source, check).map_err(CommandFailure::input)
+    }
+
+    /// As [`SettingsArgs::read`], for a process that serves: begins its log. Errors have the log's
+    /// format from here on.
+    ///
+    /// # Errors
+    /// Every fault found.
+    pub fn start(&self, check: impl FnOnce(&Settings, &mut ConfigFaults)) -> Result<Settings, CommandFailure> {
+        let (settings, source) = self.sections()?;
+        terminal::set_error_format(settings.telemetry.log_format);
+        let settings = settings.checked(source, check).map_err(CommandFailure::input)?;
+        telemetry::init_logging(&settings.telemetry).map_err(CommandFailure::input)?;
+        Ok(settings)
+    }
+
+    fn sections(&self) -> Result<(Settings, Source), CommandFailure> {
+        let mut source = Source::load(self.config.as_deref()).map_err(CommandFailure::input)?;
+        let mut settings = Settings::of(&mut source);
+        if let Some(data) = &self.data {
+            settings.data = DataDir::new(data)?;
+        }
+        Ok((settings, source))
     }
 }
 
 impl Settings {
-    /// Every section of `source`, each checked by itself, and then by `check`. `data` goes over
-    /// `[data]`.
+    /// Every section of `source`, each checked by itself, and then by `check`.
     ///
     /// # Errors
     /// Every fault found.
-    pub fn read(
-        mut source: Source,
-        data: Option<DataDir>,
-        check: impl FnOnce(&Self, &mut ConfigFaults),
-    ) -> Result<Self, ConfigError> {
-        let mut settings = Self::of(&mut source);
-        if let Some(data) = data {
-            settings.data = data;
-        }
-        source.finish_with(|faults| check(&settings, faults))?;
-        Ok(settings)
+    pub fn read(mut source: Source, check: impl FnOnce(&Self, &mut ConfigFaults)) -> Result<Self, ConfigError> {
+        Self::of(&mut source).checked(source, check)
+    }
+
+    fn checked(self, source: Source, check: impl FnOnce(&Self, &mut ConfigFaults)) -> Result<Self, ConfigError> {
+        source.finish_with(|faults| check(&self, faults))?;
+        Ok(self)
     }
 
     /// Checks that no section can make alone.

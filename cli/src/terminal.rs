@@ -3,8 +3,12 @@
 
 use std::fmt::{Display, Write as _};
 use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anstyle::{AnsiColor, Style};
+use serde_json::json;
+use service::instant::{now_ms, rfc3339_ms};
+use service::telemetry::LogFormat;
 
 use crate::failure::{CommandFailure, CommandOutcome};
 
@@ -44,6 +48,26 @@ pub fn visible(text: &str) -> String {
 pub fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
+/// Whether errors are lines of a log in JSON.
+static HAS_JSON_ERRORS: AtomicBool = AtomicBool::new(false);
+
+/// Has errors follow the format of the log.
+pub fn set_error_format(format: LogFormat) {
+    HAS_JSON_ERRORS.store(format == LogFormat::Json, Ordering::Relaxed);
+}
+
+/// Writes the error that ended the command, on standard error.
+pub fn error(text: &str) {
+    if HAS_JSON_ERRORS.load(Ordering::Relaxed) {
+        let timestamp = rfc3339_ms(now_ms());
+        note(json!({"timestamp": timestamp, "level": "ERROR", "message": text, "target": "receipts"}));
+        return;
+    }
+    // Texts of input are in it.
+    let lines: Vec<String> = text.lines().map(visible).collect();
+    note(format_args!("{} {}", paint(BAD, "error:"), lines.join("\n")));
 }
 
 /// A tick or a cross.

@@ -78,7 +78,9 @@ impl Serve {
     /// Runs the command.
     pub fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let service = self.service;
-        let mut settings = self.settings.read(|settings, faults| service.check(settings, faults))?;
+        let mut settings = self
+            .settings
+            .start(|settings, faults| service.check(settings, faults))?;
         if let Some(address) = self.metrics_listen {
             settings.telemetry.metrics_listen = address;
         }
@@ -150,7 +152,7 @@ mod tests {
     /// Checks a service on a configuration of the sections that the chart gives it.
     fn check(service: ServiceName, text: &str) -> Result<(), ConfigError> {
         let source = Source::from_parts(text, Vec::<(String, String)>::new()).unwrap();
-        Settings::read(source, None, |settings, faults| service.check(settings, faults)).map(drop)
+        Settings::read(source, |settings, faults| service.check(settings, faults)).map(drop)
     }
 
     #[test]

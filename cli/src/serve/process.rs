@@ -30,7 +30,6 @@ struct Process<'a> {
 /// An engine can't be opened, a port can't be bound, the service fails, or a drain isn't over in
 /// time.
 pub(super) fn run(service: ServiceName, settings: &Settings) -> Result<(), CommandFailure> {
-    telemetry::init_logging(&settings.telemetry).map_err(CommandFailure::input)?;
     listen::lift_open_files();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

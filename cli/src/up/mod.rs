@@ -14,9 +14,9 @@ use std::net::SocketAddr;
 
 use http_server::admin::AdminPort;
 use service::health::{Component, Health};
-use service::telemetry;
+use service::telemetry::{self, LogFormat};
 use tokio_util::sync::CancellationToken;
-use tracing::warn;
+use tracing::{info, warn};
 use warehouse::EmbeddedEngine;
 
 use crate::data_dir::{Addresses, DataDir};
@@ -71,7 +71,7 @@ pub struct Up {
 impl Up {
     /// Runs the command.
     pub fn run(self) -> Result<CommandOutcome, CommandFailure> {
-        let mut settings = self.settings.read(|settings, faults| {
+        let mut settings = self.settings.start(|settings, faults| {
             settings.check(faults);
             settings.check_shared_keys(faults);
         })?;
@@ -87,7 +87,6 @@ impl Up {
         ] {
             *setting = flag.or(*setting);
         }
-        telemetry::init_logging(&settings.telemetry).map_err(CommandFailure::input)?;
         if settings.warehouse.url.is_none() {
             // Before anything is made: without it nothing can start.
             EmbeddedEngine::load(&settings.warehouse).map_err(CommandFailure::unavailable)?;
@@ -171,10 +170,21 @@ async fn serve(
     services.run(shutdown, engines, health).await
 }
 
-/// Says to people where everything is.
+/// Says where everything is: to people, or in a line of a log in JSON.
 fn announce(settings: &Settings, addresses: &Addresses) -> Result<(), CommandFailure> {
-    let mut out = Output::stdout();
     let data = settings.data.root().display();
+    if settings.telemetry.log_format == LogFormat::Json {
+        let Addresses {
+            gateway,
+            analytics,
+            publisher,
+            metrics,
+            ..
+        } = addresses;
+        info!(gateway, analytics, publisher, metrics, %data, "receipts is up");
+        return Ok(());
+    }
+    let mut out = Output::stdout();
     let rows = [
         ("address", format!("{}/", addresses.gateway), "a page of links"),
         (

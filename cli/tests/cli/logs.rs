@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Stdio;
 
-use crate::command::{key, ndjson, receipt, receipts, sign};
+use crate::command::{key, ndjson, receipt, receipts, receipts_with, sign};
 use crate::running::{Up, get, on, until};
 use serde_json::{Value, json};
 
@@ -130,5 +130,28 @@ fn no_secret_and_no_receipt_gets_into_a_line_at_any_level() {
         for field in ["timestamp", "level", "target"] {
             assert!(line[field].is_string(), "{line}");
         }
+    }
+}
+
+#[test]
+fn a_process_that_does_not_start_says_so_in_the_format_of_its_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let missing = dir.path().join("missing").display().to_string();
+    for (name, value) in [
+        ("RECEIPTS_TELEMETRY_LOG_LEVEL", "loud"),
+        ("RECEIPTS_WAREHOUSE_LIBRARY", &missing),
+    ] {
+        let variables = [("RECEIPTS_TELEMETRY_LOG_FORMAT", "json"), (name, value)];
+        let ran = receipts_with(&variables, &["up", "--data", data.to_str().unwrap()], b"");
+        assert_ne!(ran.code, 0);
+        let lines: Vec<Value> = ran
+            .stderr
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        let last = lines.last().unwrap();
+        assert_eq!(last["level"], "ERROR");
+        assert!(last["message"].as_str().unwrap().contains(value), "{last}");
     }
 }

@@ -898,7 +898,7 @@ fn the_example_configuration_lists_every_key_with_its_default() {
 
     let read = |text: &str| {
         let source = Source::from_parts::<String, String>(text, []).unwrap();
-        format!("{:#?}", Settings::read(source, None, Settings::check).unwrap())
+        format!("{:#?}", Settings::read(source, Settings::check).unwrap())
     };
     for (example, default) in read(&given).lines().zip(read(example).lines()) {
         assert_eq!(example, default);
