@@ -50,6 +50,8 @@ pub struct Deps {
     pub evidence: Option<Box<dyn LogConsumer>>,
     /// Warehouse whose shards take the rows.
     pub warehouse: Warehouse,
+    /// [`receipt_log::Log::deletes_after_ms`] of `verdicts`.
+    pub deletes_after_ms: Option<u64>,
     /// Threads for decoding blocks.
     pub cpu: CpuPool,
     /// Readiness of the process.
@@ -95,6 +97,7 @@ fn store_evidence(config: &WriterConfig, deps: &mut Deps, retry: &Retry) -> Opti
     let config = config.clone();
     let writer = EvidenceWriter {
         warehouse: deps.warehouse.clone(),
+        deletes_after_ms: deps.deletes_after_ms,
         cpu: deps.cpu.clone(),
         retry: retry.clone(),
     };
@@ -107,6 +110,7 @@ struct ShardConsumer {
     config: WriterConfig,
     consumer: Box<dyn LogConsumer>,
     warehouse: Warehouse,
+    deletes_after_ms: Option<u64>,
     cpu: CpuPool,
     retry: Retry,
     shards: HashMap<u32, mpsc::Sender<Vec<LoggedRecord>>>,
@@ -130,6 +134,7 @@ impl ShardConsumer {
             config,
             consumer: deps.consumer,
             warehouse: deps.warehouse,
+            deletes_after_ms: deps.deletes_after_ms,
             cpu: deps.cpu,
             retry,
             shards: HashMap::new(),
@@ -245,6 +250,7 @@ impl ShardConsumer {
                 Duration::from_millis(self.config.rebuild_poll_interval_ms),
             ),
             warehouse,
+            deletes_after_ms: self.deletes_after_ms,
             version: resumed.version,
             commits: self.to_commit.clone(),
             retry: self.retry.clone(),

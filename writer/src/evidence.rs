@@ -19,6 +19,7 @@ use warehouse::{Remedy, VerdictsPosition, Warehouse};
 
 use crate::config::WriterConfig;
 use crate::error::WriterError;
+use crate::horizon;
 use crate::reading::decode;
 use crate::shard_database::shard_database;
 
@@ -36,6 +37,8 @@ const PART: &str = "evidence";
 pub struct EvidenceWriter {
     /// Warehouse whose shards take the rows.
     pub warehouse: Warehouse,
+    /// [`receipt_log::Log::deletes_after_ms`] of `verdicts`.
+    pub deletes_after_ms: Option<u64>,
     /// Threads for decoding blocks.
     pub cpu: CpuPool,
     /// Repeats failed attempts.
@@ -54,6 +57,8 @@ struct EvidenceShard {
     rows: Vec<RecordBatch>,
     /// Position behind the rows.
     next: VerdictsPosition,
+    /// When the last record before it was appended.
+    appended_at_ms: i64,
 }
 
 /// The consumer of evidence, or none if the configuration wants no evidence. Then the log doesn't
@@ -214,12 +219,19 @@ impl EvidenceWriter {
             error!(error = %panicked, "decoding evidence panicked");
             EvidenceEnd::Failed(WriterError::TaskEnded(0))
         };
-        for Decoded { shard, next, rows } in decoded.map_err(panicked)?.map_err(EvidenceEnd::Failed)? {
-            let of_shard = gathered
-                .shards
-                .entry(shard)
-                .or_insert(EvidenceShard { rows: Vec::new(), next });
-            of_shard.next = next;
+        for Decoded {
+            shard,
+            next,
+            appended_at_ms,
+            rows,
+        } in decoded.map_err(panicked)?.map_err(EvidenceEnd::Failed)?
+        {
+            let of_shard = gathered.shards.entry(shard).or_insert(EvidenceShard {
+                rows: Vec::new(),
+                next,
+                appended_at_ms,
+            });
+            (of_shard.next, of_shard.appended_at_ms) = (next, appended_at_ms);
             of_shard.rows.extend(Some(rows).filter(|rows| rows.num_rows() > 0));
         }
         Ok(())
@@ -236,6 +248,12 @@ impl EvidenceWriter {
             let next = shard.next;
             let publish = || warehouse.publish_evidence_progress(number, next);
             self.retry.until_done(PART, publish).await?;
+            horizon::state(
+                crate::EVIDENCE_GROUP,
+                number,
+                shard.appended_at_ms,
+                self.deletes_after_ms,
+            );
             commits.push(Commit {
                 partition: number,
                 epoch: next.epoch,
@@ -301,6 +319,7 @@ struct Decoded {
     shard: u32,
     /// Position behind the record.
     next: VerdictsPosition,
+    appended_at_ms: i64,
     rows: RecordBatch,
 }
 
@@ -312,6 +331,7 @@ fn decode_all(records: &[LoggedRecord]) -> Result<Vec<Decoded>, WriterError> {
                 epoch: logged.position.epoch,
                 offset: logged.position.offset + 1,
             },
+            appended_at_ms: logged.appended_at_ms,
             rows: decode(logged)?.block.accepted(),
         })
     });

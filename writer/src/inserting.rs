@@ -303,7 +303,7 @@ fn positions(source: &SourceRange) -> RangeInclusive<u128> {
 /// The ledger line of a block with source records, of whose accepted rows the table refused so
 /// many.
 #[must_use]
-pub fn ledger_line(ReadBlock { position, block }: &ReadBlock, refused: u64, stored_at_ms: i64) -> LedgerRow {
+pub fn ledger_line(ReadBlock { position, block, .. }: &ReadBlock, refused: u64, stored_at_ms: i64) -> LedgerRow {
     let (source, counts) = (&block.header.source, &block.header.shard_counts);
     LedgerRow {
         epoch: source.epoch,

@@ -27,6 +27,7 @@ pub mod continuity;
 pub mod counting;
 pub mod error;
 pub mod evidence;
+mod horizon;
 pub mod inserting;
 pub mod pipeline;
 pub mod reading;

@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 use warehouse::{VerdictsPosition, Warehouse};
 
 use crate::error::WriterError;
+use crate::horizon;
 use crate::inserting::{InsertedBatch, Inserter, NotInserted};
 use crate::reading::{ReadBatch, ShardReader};
 use crate::rebuilding::Rebuilder;
@@ -34,6 +35,8 @@ pub struct OwnedShard {
     pub rebuilder: Rebuilder,
     /// Warehouse that publishes the progress.
     pub warehouse: Warehouse,
+    /// [`receipt_log::Log::deletes_after_ms`] of `verdicts`.
+    pub deletes_after_ms: Option<u64>,
     /// The version of the last published progress.
     pub version: u64,
     /// Takes the consumer's new offset.
@@ -100,6 +103,7 @@ impl OwnedShard {
             next_offset: next.offset,
             metadata: String::new(),
         });
+        horizon::state(crate::GROUP, self.shard, last.appended_at_ms, self.deletes_after_ms);
         self.measure(&inserted);
         Ok(())
     }

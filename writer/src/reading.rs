@@ -22,6 +22,8 @@ const GATHERING_PART: u32 = 5;
 pub struct ReadBlock {
     /// Position in `verdicts`.
     pub position: VerdictsPosition,
+    /// When the record was appended there, in milliseconds since the Unix epoch.
+    pub appended_at_ms: i64,
     /// The block.
     pub block: Block,
 }
@@ -199,6 +201,7 @@ pub fn decode(logged: &LoggedRecord) -> Result<ReadBlock, WriterError> {
             epoch: logged.position.epoch,
             offset: logged.position.offset,
         },
+        appended_at_ms: logged.appended_at_ms,
         block,
     })
 }

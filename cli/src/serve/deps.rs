@@ -75,7 +75,9 @@ pub fn verifier(
     health: &Health,
 ) -> Result<verifier::Deps, CommandFailure> {
     let policy = settings.policy.policy();
-    let shard_map = receipts.is_shared().then(|| ShardMapCache::start(accounts.clone(), stop.clone()));
+    let shard_map = receipts
+        .is_shared()
+        .then(|| ShardMapCache::start(accounts.clone(), stop.clone()));
     Ok(verifier::Deps {
         processor: blocking(|| receipts.processor(verifier::GROUP, verdicts))?,
         receipts: receipts.inspector(),
@@ -105,6 +107,7 @@ pub fn writer(
         consumer: blocking(|| verdicts.consumer(writer::GROUP))?,
         evidence: blocking(|| writer::evidence::consumer(verdicts, &settings.writer))?,
         warehouse: warehouse.clone(),
+        deletes_after_ms: verdicts.deletes_after_ms(),
         cpu: pool("writer", 0, WRITER_QUEUE_MAX)?,
         health: health.clone(),
     })

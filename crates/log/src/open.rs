@@ -198,6 +198,17 @@ impl Log {
         !matches!(self, Self::Embedded(_))
     }
 
+    /// Time after which it may delete a record that a group hasn't consumed yet, in milliseconds. The
+    /// embedded log keeps such records.
+    #[must_use]
+    pub fn deletes_after_ms(&self) -> Option<u64> {
+        match self {
+            Self::Embedded(_) => None,
+            #[cfg(feature = "kafka")]
+            Self::Kafka(log) => Some(log.retention_ms()),
+        }
+    }
+
     /// Takes no more records, answers for those it has, releases locks and groups. Blocks.
     pub fn close(&self) {
         match self {

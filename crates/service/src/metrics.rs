@@ -151,6 +151,7 @@ pub const METRICS: &[MetricDoc] = rows! {
     Histogram "receipts_writer_batch_receipts" "receipts" [] "Receipts in an inserted batch.";
     Histogram "receipts_writer_batch_seconds" "seconds" [] "Time from a batch's first record to its published progress.";
     Gauge "receipts_writer_epoch" "1" ["shard"] "The epoch with which this process last inserted into a shard; the writer with the highest one owns it.";
+    Gauge "receipts_writer_horizon_timestamp_seconds" "seconds" ["group", "shard"] "When the log may delete verdicts that this process hasn't stored yet, since the Unix epoch: the append of the last stored ones, and the log's retention.";
     Counter "receipts_writer_insert_failures_total" "batches" [] "Attempts to insert a batch that ClickHouse refused or whose result is unknown, repeated.";
     Counter "receipts_writer_rebuilds_total" "days" [] "Days of a publisher whose aggregates of usage were compared with the receipts and corrected, on request.";
     Counter "receipts_writer_receipts_total" "receipts" ["outcome"] "Receipts that are stored, by outcome.";

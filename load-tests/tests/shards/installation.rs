@@ -238,6 +238,7 @@ impl Installation {
                 self.verdicts.consumer(writer::EVIDENCE_GROUP).unwrap()
             })),
             warehouse: self.warehouse().await,
+            deletes_after_ms: self.verdicts.deletes_after_ms(),
             cpu: self.cpu.clone(),
             health: Health::new(),
         };

@@ -180,6 +180,7 @@ impl World {
             consumer: Box::new(self.verdicts.consumer(writer::GROUP).unwrap()),
             evidence: Some(Box::new(self.verdicts.consumer(writer::EVIDENCE_GROUP).unwrap())),
             warehouse: self.warehouse.clone(),
+            deletes_after_ms: None,
             cpu: self.cpu.clone(),
             health: self.health.clone(),
         };

@@ -235,6 +235,7 @@ impl World {
             consumer,
             evidence,
             warehouse,
+            deletes_after_ms: None,
             cpu: self.cpu.clone(),
             health: health.clone(),
         };

@@ -19,9 +19,9 @@ const WHOLE: &str = "writer";
 /// The documented grants, without their user.
 fn documented() -> Vec<String> {
     let document = include_str!("../../../docs/production.md");
-    let section = document.split("The writer's account needs").nth(1).unwrap();
-    let statements = section.split("```").nth(1).unwrap().lines();
-    let grants = statements.filter_map(|line| line.split_once(" TO receipts;"));
+    let grants = document
+        .lines()
+        .filter_map(|line| line.split_once(" TO receipts_writer;"));
     grants.map(|(grant, _)| grant.to_owned()).collect()
 }
 

@@ -68,6 +68,7 @@ impl EmbeddedConfig {
         Self {
             record_bytes_max: 32 << 20,
             queue_bytes_max: 128 << 20,
+            retention_ms_max: 3 * 24 * 3_600_000,
             ..Self::default()
         }
     }

@@ -145,7 +145,7 @@ impl Default for KafkaConfig {
             min_insync_replicas: 2,
             retention_ms_max: 7 * 24 * 3_600_000,
             retention_bytes_max: 0,
-            verdicts_retention_ms_max: 30 * 24 * 3_600_000,
+            verdicts_retention_ms_max: 3 * 24 * 3_600_000,
             verdicts_retention_bytes_max: 0,
             record_bytes_max: (8 << 20) + (64 << 10),
             verdicts_bytes_max: 32 << 20,
@@ -338,7 +338,10 @@ mod tests {
     use super::*;
 
     fn faults(config: &KafkaConfig) -> Vec<ConfigFault> {
-        config.checked("kafka").err().map_or_else(Vec::new, |error| error.faults)
+        config
+            .checked("kafka")
+            .err()
+            .map_or_else(Vec::new, |error| error.faults)
     }
 
     #[test]

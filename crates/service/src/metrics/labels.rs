@@ -152,6 +152,11 @@ pub const LABELS: &[(&str, &str, Values)] = &[
         OneOf(&["accepted", "rejected"]),
     ),
     (
+        "receipts_writer_horizon_timestamp_seconds",
+        "group",
+        OneOf(&["writer", "evidence"]),
+    ),
+    (
         "",
         "shard",
         Named("a shard's number: a partition of the log `verdicts`"),
