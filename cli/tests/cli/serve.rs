@@ -5,21 +5,22 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use crate::command::{Ran, command, key, ndjson, receipts, sign};
-use crate::running::{get, post, until};
+use crate::running::{get, post, text, until};
 use receipt_log::{EmbeddedConfig, EmbeddedLog, LogInspector};
 use serde_json::{Value, json};
 use test_engines::free_ports;
 
 const ENTRY: &str = "7d0f4b1e-3c11-4b6e-9a6b-0d6f3c7b9a10";
 
-struct Service {
+pub(crate) struct Service {
     child: Child,
-    address: String,
+    pub(crate) address: String,
+    metrics: String,
 }
 
 impl Service {
     /// Starts a service, and waits until it is alive.
-    fn start(name: &str, args: &[&str], variables: &[(&str, &str)]) -> Self {
+    pub(crate) fn start(name: &str, args: &[&str], variables: &[(&str, &str)]) -> Self {
         let [port, metrics] = free_ports().unwrap().map(|port: u16| format!("127.0.0.1:{port}"));
         let mut serve = command();
         serve.args(["serve", name, "--metrics-listen", &metrics]).args(args);
@@ -35,7 +36,19 @@ impl Service {
         Self {
             child,
             address: format!("http://{port}"),
+            metrics: format!("http://{metrics}"),
         }
+    }
+
+    pub(crate) fn is_ready(&self) -> bool {
+        get(&self.metrics, "/readyz", "").0 == 200
+    }
+
+    /// The value of a series that is named with its labels, if there is one.
+    pub(crate) fn metric(&self, series: &str) -> Option<f64> {
+        let metrics = text(&self.metrics, "/metrics");
+        let value = metrics.lines().find_map(|line| line.strip_prefix(series))?;
+        value.trim().parse().ok()
     }
 
     fn signal(&self, signal: &str) {
@@ -143,14 +156,14 @@ fn what_a_service_needs_is_checked_before_it_starts() {
     refused(
         &["gateway", "--data", data],
         &[kafka],
-        "gateway.acknowledgement_keys is empty",
+        "gateway.acknowledgement_keys: is empty",
     );
     refused(
         &["gateway", "--data", data],
         &[registered],
         "set accounts.url to its PostgreSQL",
     );
-    refused(&["verifier", "--data", data], &[kafka], "accounts.url is missing");
+    refused(&["verifier", "--data", data], &[kafka], "accounts.url: is missing");
     refused(&["analytics-api", "--data", data], &[], "contains no warehouse");
     let shards = [
         ("RECEIPTS_WAREHOUSE_URL", "http://127.0.0.1:9"),
@@ -163,7 +176,7 @@ fn what_a_service_needs_is_checked_before_it_starts() {
     refused(
         &["writer", "--data", data],
         &shards,
-        "warehouse.shards needs kafka.brokers",
+        "warehouse.shards: needs kafka.brokers",
     );
     refused(
         &["verifier", "--data", data, "--listen", "127.0.0.1:0"],
@@ -171,7 +184,7 @@ fn what_a_service_needs_is_checked_before_it_starts() {
         "--metrics-listen",
     );
     let batches = ("RECEIPTS_LIMITS_BATCH_BYTES_MAX", "9437184");
-    refused(&["webhook", "--data", data], &[batches], "log.record_bytes_max is");
+    refused(&["webhook", "--data", data], &[batches], "log.record_bytes_max: is");
     refused(&["gateway", "--partition", "1"], &[], "--partition");
     refused(&["gateways"], &[], "analytics-api");
     assert!(!Path::new(data).exists());

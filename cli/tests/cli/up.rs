@@ -767,13 +767,13 @@ fn a_configuration_that_can_not_work_starts_nothing() {
     std::fs::write(&file, shards).unwrap();
     let ran = on(&data, &["config", "check", "--config", config]).expect(2);
     assert!(
-        ran.stderr.contains("warehouse.shards needs kafka.brokers"),
+        ran.stderr.contains("warehouse.shards: needs kafka.brokers"),
         "{}",
         ran.stderr
     );
     std::fs::write(&file, "[limits]\nbatch_receipts_max = 65535\n").unwrap();
     let ran = on(&data, &["config", "check", "--config", config]).expect(2);
-    let needed = "warehouse.memory_bytes_max is 734003200, must be at least 838848512";
+    let needed = "warehouse.memory_bytes_max: is 734003200, must be at least 838848512";
     assert!(ran.stderr.contains(needed), "{}", ran.stderr);
     std::fs::write(&file, "[kafka]\nbrokers = \"127.0.0.1:9092\"\n").unwrap();
     for command in [
@@ -804,7 +804,25 @@ security_protocol = \"ssl\"
 ssl_ca = \"{missing}\"
 "
     );
+    let values_and_sections = "
+[policy]
+stale_ms_max = 1
+[kafka]
+brokers = \"127.0.0.1:9092\"
+delivery_wait_ms_max = 8000
+[limits]
+batch_bytes_max = 16777216
+";
     for (text, faults) in [
+        (
+            values_and_sections,
+            vec![
+                "policy.stale_ms_max",
+                "kafka.delivery_wait_ms_max: is 8000",
+                "gateway.inflight_bytes_max: is",
+                "gateway.acknowledgement_keys: is empty",
+            ],
+        ),
         (
             levels_and_brokers,
             vec![
