@@ -19,6 +19,7 @@ mod new;
 mod offline;
 mod one_address;
 mod operators;
+mod production;
 mod prometheus;
 mod rejected;
 mod relay;
