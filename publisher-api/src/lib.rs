@@ -6,7 +6,7 @@
 //! - `router`: all addresses and who may request them; `routes`: one file a noun
 //! - `export`: everything that is stored of a publisher, page by page; [`erasing`]: erasures
 //!   carried out
-//! - `proofs`: published proofs of domains, checked again; claims of other accounts, decided
+//! - `proofs`: published proofs of domains, checked again
 //! - `lease`: work that one replica does for all
 //! - `operators`: key directories of AI operators, and proofs of possession
 //! - `openapi`: the document of all of them (OpenAPI 3.1), made from the code

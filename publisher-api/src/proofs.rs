@@ -1,5 +1,5 @@
-//! Published proofs of domains, checked again every week, and claims of other accounts, decided
-//! when their time is over.
+//! Published proofs of domains, checked again every week, or every day where another account has
+//! proven the domain too.
 //!
 //! A single replica does rounds at a time. docs/domains.md has the rules. A network or resolver of
 //! ours that fails looks like domains without a proof, and DNS and HTTPS can fail apart. So a
@@ -11,7 +11,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use accounts::{Accounts, AccountsError, Domain, DueClaim, Proof, VerificationMethod};
+use accounts::{Accounts, AccountsError, Proof, VerificationMethod};
 use futures_util::StreamExt;
 use futures_util::stream;
 use uuid::Uuid;
@@ -23,7 +23,7 @@ use crate::verification::{Look, Looker, ProofOutcome};
 
 /// The job in the account store.
 const JOB: &str = "proofs";
-/// Proofs, and claims, of one batch; a round does batches until nothing is due.
+/// Proofs of one batch; a round does batches until nothing is due.
 const BATCH_MAX: i64 = 100;
 /// Domains looked at at one time, beside those that accounts have checked.
 const LOOKS_MAX: usize = 16;
@@ -43,8 +43,6 @@ pub(crate) struct ProofRound {
     pub(crate) postponed: u64,
     /// Domains that were suspended.
     pub(crate) suspended: u64,
-    /// Domains that a claimant has got.
-    pub(crate) transferred: u64,
 }
 
 /// Checks proofs. Any number of them may do rounds; one at a time works.
@@ -89,18 +87,13 @@ impl<'a> Prover<'a> {
 
     async fn work(&self) -> Result<ProofRound, AccountsError> {
         let mut round = ProofRound::default();
-        // In turns, so that claims don't wait for all proofs: domains that answer slowly are many.
-        // Each proof and claim is due later afterwards, so the next batch has others.
+        // Each proof is due later afterwards, so the next batch has others.
         loop {
             let proofs = self.accounts.due_proofs(BATCH_MAX).await?;
-            let claims = self.accounts.due_claims(BATCH_MAX).await?;
-            if proofs.is_empty() && claims.is_empty() {
+            if proofs.is_empty() {
                 break;
             }
             self.check(proofs, &mut round).await?;
-            for claim in claims {
-                round.transferred += u64::from(self.decide(&claim).await?);
-            }
         }
         if round != ProofRound::default() {
             tracing::info!(?round, "published proofs were checked");
@@ -194,43 +187,12 @@ impl<'a> Prover<'a> {
     /// Each proof with what was there instead of it, if it wasn't.
     async fn look_at(&self, proofs: Vec<Proof>) -> Vec<(Proof, Option<Look>)> {
         let looks = proofs.into_iter().map(|proof| async move {
-            let look = self.look(&proof.domain, proof.method).await;
+            let now_ms = self.accounts.now_ms();
+            let look = self.looker.look_at(&proof.domain, proof.method, now_ms).await;
             let is_found = look.tokens.iter().any(|token| proof.is_met_by(token));
             (proof, Some(look).filter(|_| !is_found))
         });
         stream::iter(looks).buffer_unordered(LOOKS_MAX).collect().await
-    }
-
-    /// Whether the claimant has got the domain.
-    async fn decide(&self, claim: &DueClaim) -> Result<bool, AccountsError> {
-        if let Some(proof) = self.accounts.proof(&claim.domain).await? {
-            let look = self.look(&proof.domain, proof.method).await;
-            if look.tokens.iter().any(|token| proof.is_met_by(token)) {
-                self.accounts.proof_found(&proof, ACTOR).await?;
-                return Ok(false);
-            }
-            // A claim doesn't win because our own network can't reach its owner's proof.
-            let is_silent = look.outcome == ProofOutcome::Unreachable;
-            if is_silent
-                && matches!(
-                    self.witnessed(ProofTransport::of(proof.method)).await?,
-                    NetworkState::Fails
-                )
-            {
-                self.accounts.postpone_claim(claim).await?;
-                return Ok(false);
-            }
-        }
-        let look = self.look(&claim.domain, claim.method).await;
-        if !look.tokens.iter().any(|token| claim.is_met_by(token)) {
-            self.accounts.postpone_claim(claim).await?;
-            return Ok(false);
-        }
-        self.accounts.meet_claim(claim).await
-    }
-
-    async fn look(&self, domain: &Domain, method: VerificationMethod) -> Look {
-        self.looker.look_at(domain, method, self.accounts.now_ms()).await
     }
 }
 

@@ -25,7 +25,7 @@ Exit codes:
 
 const TRANSFER_HELP: &str = "\
 The domain becomes the account's on your word, verified for a year by the method `local`: its published proof was the \
-other account's. Claims of it end. Both accounts are notified by e-mail. Entries stay with the account that made them.
+other account's. Both accounts are notified by e-mail. Entries stay with the account that made them.
 
 Examples:
   receipts domains transfer news.example \\

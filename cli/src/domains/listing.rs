@@ -12,7 +12,7 @@ use crate::terminal::{BAD, GOOD, HEAD, Output, WARN, paint, report_list, visible
 
 const LIST_HELP: &str = "\
 Every domain with its account, how it was verified, and its state: verified, suspended, expired or revoked. A domain \
-that another account claims is marked.
+that another account has proven too is marked as contested.
 
 Examples:
   receipts domains list
@@ -26,7 +26,8 @@ Exit codes:
   3  the account store is unavailable";
 
 const SHOW_HELP: &str = "\
-A domain's account, its verification, the next check of its published proof, and the accounts that claim it.
+A domain's account, its verification, the next check of its published proof, and the other account that has proven it too, \
+if there is one.
 
 Examples:
   receipts domains show news.example
@@ -51,7 +52,7 @@ pub(super) struct List {
     json: bool,
 }
 
-/// Show a domain with its proof and the claims of other accounts
+/// Show a domain with its proof and who contests it
 #[derive(Debug, clap::Args)]
 #[command(after_help = SHOW_HELP)]
 pub(super) struct Show {
@@ -135,9 +136,8 @@ fn lines(one: &OwnedDomain) -> Vec<String> {
         format!("until     {}", rfc3339_ms(end_ms(one))),
         format!("proof     {proof}"),
     ];
-    for (account, until_ms) in &one.claims {
-        let (account, until) = (visible(account), rfc3339_ms(*until_ms));
-        lines.push(format!("claim     {account} gets it {until}"));
+    if let Some(account) = &one.contested_by {
+        lines.push(format!("contested by {}, which has proven it too", visible(account)));
     }
     lines
 }
@@ -170,15 +170,14 @@ pub(crate) fn state_text(one: &OwnedDomain) -> String {
         "expired" => WARN,
         _ => BAD,
     };
-    let claimed = if one.claims.is_empty() { "" } else { ", claimed" };
-    format!("{}{}", paint(style, state(one)), paint(WARN, claimed))
+    let contested = one.contested_by.as_ref().map_or("", |_| ", contested");
+    format!("{}{}", paint(style, state(one)), paint(WARN, contested))
 }
 
 /// The domain as JSON, as `--json` shows it.
 pub(crate) fn to_json(one: &OwnedDomain) -> Value {
     let verification = &one.verification;
     let suspended_at_ms = verification.suspended_expires_at_ms.map(|_| verification.expires_at_ms);
-    let claims = one.claims.iter();
     json!({
         "domain": verification.domain,
         "accountId": one.account_id,
@@ -192,9 +191,7 @@ pub(crate) fn to_json(one: &OwnedDomain) -> Value {
         "revokedAt": verification.revoked_at_ms.map(rfc3339_ms),
         "proofFailures": verification.proof_failures,
         "proofNextCheckAt": one.proof_next_at_ms.map(rfc3339_ms),
-        "claims": claims
-            .map(|(account, until_ms)| json!({"accountId": account, "until": rfc3339_ms(*until_ms)}))
-            .collect::<Vec<_>>(),
+        "contestedBy": one.contested_by,
     })
 }
 
@@ -219,10 +216,10 @@ mod tests {
                 revoked_at_ms: None,
                 suspended_expires_at_ms: None,
                 proof_failures: 0,
-                contested_until_ms: None,
+                is_contested: true,
             },
             proof_next_at_ms: None,
-            claims: vec![(evil, 0)],
+            contested_by: Some(evil),
         };
         let shown = [vec![line(&one)], lines(&one)].concat();
         assert_eq!(shown.len(), 7);

@@ -37,8 +37,13 @@ fn a_domain_is_listed_shown_transferred_and_revoked() {
     assert_eq!(own.as_array().unwrap().len(), 1);
     let shown = deployment.show_domain("news.example");
     assert_eq!(
-        (&shown["accountId"], &shown["state"], &shown["method"], &shown["claims"]),
-        (&json!(one), &json!("verified"), &json!("local"), &json!([]))
+        (
+            &shown["accountId"],
+            &shown["state"],
+            &shown["method"],
+            &shown["contestedBy"]
+        ),
+        (&json!(one), &json!("verified"), &json!("local"), &Value::Null)
     );
     let text = deployment.domains(&["show", "News.Example"]).expect(0).stdout;
     for part in ["news.example", &one, "none that could be checked again", "verified"] {

@@ -62,11 +62,14 @@ CREATE TABLE domains (
     -- proof restores.
     suspended_expires_at_ms BIGINT,
     -- Unchanged by renewals, revocations and other owners.
-    first_verified_at_ms BIGINT NOT NULL
+    first_verified_at_ms BIGINT NOT NULL,
+    -- Another account that has proven the domain while this verification holds.
+    contested_by TEXT REFERENCES accounts (id)
 );
 CREATE INDEX domains_of_account ON domains (account_id);
 CREATE INDEX domains_by_expiry ON domains (expires_at_ms);
 CREATE INDEX domains_by_proof ON domains (proof_next_at_ms);
+CREATE INDEX domains_contested ON domains (contested_by);
 
 -- Every parent of a domain that has a dot.
 CREATE TABLE domain_ancestors (
@@ -88,22 +91,6 @@ CREATE TABLE challenges (
     expires_at_ms BIGINT NOT NULL
 );
 CREATE INDEX challenges_of_account ON challenges (account_id, domain, created_at_ms);
-
--- Claims of domains that another account owns.
-CREATE TABLE domain_claims (
-    id TEXT NOT NULL PRIMARY KEY,
-    domain TEXT NOT NULL,
-    account_id TEXT NOT NULL REFERENCES accounts (id),
-    method TEXT NOT NULL,
-    include_subdomains BIGINT NOT NULL,
-    token_hash TEXT NOT NULL,
-    claimed_at_ms BIGINT NOT NULL,
-    until_ms BIGINT NOT NULL,
-    next_at_ms BIGINT NOT NULL,
-    UNIQUE (domain, account_id)
-);
-CREATE INDEX domain_claims_due ON domain_claims (next_at_ms);
-CREATE INDEX domain_claims_of_account ON domain_claims (account_id);
 
 -- The audit trail.
 CREATE TABLE trail (

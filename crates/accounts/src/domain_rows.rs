@@ -1,4 +1,4 @@
-//! Rows of domains: what verifications, claims and keys of publishers share.
+//! Rows of domains: what verifications, transfers and keys of publishers share.
 
 use sqlx::{Any, Transaction};
 use uuid::Uuid;

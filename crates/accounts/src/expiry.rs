@@ -8,7 +8,7 @@ use sqlx::{Any, Transaction};
 
 use crate::lifetime::{DAY_MS, OLD_NEWS_MS, URGENT_MS};
 use crate::trail::{self, TrailChange};
-use crate::{Accounts, AccountsError, MailKind, mail};
+use crate::{Accounts, AccountsError, MailKind, contest, mail};
 
 /// Time between the first warning and the end, in milliseconds.
 pub const WARNING_MS: i64 = 90 * DAY_MS;
@@ -114,6 +114,7 @@ async fn note_end(
         at_ms: now_ms,
     };
     trail::note(transaction, &change).await?;
+    contest::end(transaction, domain, now_ms).await?;
     if expires_at_ms.saturating_add(OLD_NEWS_MS) > now_ms {
         let kind = MailKind::Expired;
         let id = format!("{verification_id}.{kind}");

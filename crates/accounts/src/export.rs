@@ -150,20 +150,6 @@ pub const COLLECTIONS: &[Collection] = &[
         ],
     },
     Collection {
-        name: "domainClaims",
-        table: "domain_claims",
-        of_account: OWN,
-        order: ["claimed_at_ms", "id"],
-        columns: &[
-            text("claimId", "id"),
-            text("domain", "domain"),
-            text("method", "method"),
-            flag("includeSubdomains", "include_subdomains"),
-            instant("claimedAt", "claimed_at_ms"),
-            instant("until", "until_ms"),
-        ],
-    },
-    Collection {
         name: "challenges",
         table: "challenges",
         of_account: OWN,

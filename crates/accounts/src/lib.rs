@@ -26,9 +26,9 @@ mod api_key;
 mod authentication;
 mod challenge;
 mod checked_key;
-mod claim;
 mod client;
 mod config;
+mod contest;
 mod coverage;
 mod deletion;
 mod domain;
@@ -74,7 +74,6 @@ pub use challenge::{
     CHALLENGE_MS, CHALLENGES_PER_DOMAIN_MAX, Challenge, ChallengeWish, IssuedChallenge, TOKEN_PREFIX,
     VerificationMethod, VerificationMethodError,
 };
-pub use claim::{CLAIM_MS, DueClaim};
 pub use client::{
     CLIENTS_LISTED_MAX, ClientInfo, ClientKey, ClientKeyState, Fingerprint, FingerprintError, NewClientKey, Revoked,
 };

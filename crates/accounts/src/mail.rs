@@ -45,14 +45,12 @@ pub enum MailKind {
     Expired,
     /// The domain's proof isn't published any more: it is suspended.
     Suspended,
-    /// To the owner: another account has proven the domain, and gets it in some days.
+    /// To the owner: another account has proven the domain.
     Contested,
-    /// To who has proven another's domain: it is theirs in some days.
-    Claimed,
-    /// To the owner of a contested domain: it stays theirs.
-    Kept,
-    /// To who claimed another's domain: it stays the other's.
-    ClaimEnded,
+    /// To who has proven another's domain: it stays the other's while that proof is published.
+    DomainHeld,
+    /// To who has proven another's domain: nobody has it any more.
+    DomainFree,
     /// To the owner before: the domain is another account's.
     Lost,
     /// To the new owner: the domain is theirs.
@@ -72,11 +70,10 @@ pub enum MailSubject {
     Domain {
         /// The domain.
         domain: String,
-        /// Identifier of its verification, or of the claim.
+        /// Identifier of the reader's verification or token, or the domain again.
         id: String,
         /// The instant that the mail is about, in milliseconds since the Unix epoch: when the
-        /// verification ends or ended, when the domain was suspended, when the claim is met, or
-        /// when the mail was queued.
+        /// verification ends or ended, when the domain was suspended, or when the mail was queued.
         at_ms: i64,
     },
     /// An erasure, as it is now.
@@ -145,20 +142,24 @@ impl Accounts {
     async fn read_claimed(&self, id: &str, holder: &str, now_ms: i64) -> Result<Option<ClaimedMail>, AccountsError> {
         let question =
             "SELECT m.id, m.kind, m.domain, m.verification_id, m.attempts, d.expires_at_ms, d.suspended_expires_at_ms,
-                c.until_ms, m.created_at_ms,
+                m.created_at_ms,
+                CASE WHEN (m.kind = 'contested' AND d.contested_by IS NOT NULL)
+                    OR (m.kind = 'domain_held' AND h.contested_by = m.account_id)
+                    OR (m.kind = 'domain_free' AND h.domain IS NULL) THEN 1 ELSE 0 END AS contest_is_so,
                 (SELECT u.email FROM users u WHERE u.account_id = m.account_id AND u.email IS NOT NULL
                     ORDER BY u.created_at_ms, u.id LIMIT 1) AS email, m.erasure_id
             FROM mails m LEFT JOIN domains d ON d.domain = m.domain AND d.account_id = m.account_id
                 AND d.verification_id = m.verification_id AND d.revoked_at_ms IS NULL
-            LEFT JOIN domain_claims c ON c.id = m.verification_id
+            LEFT JOIN domains h ON h.domain = m.domain AND h.revoked_at_ms IS NULL AND h.expires_at_ms > $2
             WHERE m.id = $1";
-        let row = sqlx::query(question).bind(id).fetch_one(&self.pool).await?;
+        let question = sqlx::query(question).bind(id).bind(now_ms);
+        let row = question.fetch_one(&self.pool).await?;
         let kind: MailKind = row.parsed("kind")?;
         let to: Option<String> = row.value("email")?;
         let facts = MailFacts {
             expires_at_ms: row.value("expires_at_ms")?,
             is_suspended: row.value::<Option<i64>>("suspended_expires_at_ms")?.is_some(),
-            claim_until_ms: row.value("until_ms")?,
+            contest_is_so: row.flag("contest_is_so")?,
             queued_at_ms: row.value("created_at_ms")?,
         };
         let about = match row.value::<Option<String>>("erasure_id")? {
@@ -303,13 +304,13 @@ struct MailFacts {
     /// The end of its verification, if the domain still has that one.
     expires_at_ms: Option<i64>,
     is_suspended: bool,
-    /// When its claim is met, if there still is one.
-    claim_until_ms: Option<i64>,
+    /// Whether a mail about a contest is true.
+    contest_is_so: bool,
     queued_at_ms: i64,
 }
 
-/// Adds a mail to the outbox, unless it has one with this `id`. `about` is the verification or the
-/// claim.
+/// Adds a mail to the outbox, unless it has one with this `id`. `about` is the verification, the
+/// challenge or the domain.
 pub(crate) async fn queue(
     transaction: &mut Transaction<'static, Any>,
     id: &str,
@@ -334,15 +335,14 @@ pub(crate) async fn queue(
 }
 
 impl MailKind {
-    const ALL: [Self; 13] = [
+    const ALL: [Self; 12] = [
         Self::Warning,
         Self::Urgent,
         Self::Expired,
         Self::Suspended,
         Self::Contested,
-        Self::Claimed,
-        Self::Kept,
-        Self::ClaimEnded,
+        Self::DomainHeld,
+        Self::DomainFree,
         Self::Lost,
         Self::Won,
         Self::ErasureRequested,
@@ -365,8 +365,10 @@ impl MailKind {
                 ended.filter(|_| !facts.is_suspended)
             }
             Self::Suspended => facts.expires_at_ms.filter(|_| facts.is_suspended),
-            Self::Contested | Self::Claimed => facts.claim_until_ms,
-            Self::Kept | Self::ClaimEnded | Self::Lost | Self::Won => Some(facts.queued_at_ms).filter(is_recent),
+            Self::Contested | Self::DomainHeld | Self::DomainFree if !facts.contest_is_so => None,
+            Self::Contested | Self::DomainHeld | Self::DomainFree | Self::Lost | Self::Won => {
+                Some(facts.queued_at_ms).filter(is_recent)
+            }
             // About an erasure: see `is_true_of`.
             Self::ErasureRequested | Self::ErasureCancelled | Self::ErasureDone => None,
         }
@@ -378,7 +380,7 @@ impl MailKind {
         self != Self::ErasureRequested || erasure.state != ErasureState::Cancelled
     }
 
-    /// The word of the kind in the store and in exports: `warning`, `claim_ended`.
+    /// The word of the kind in the store and in exports: `warning`, `domain_held`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -387,9 +389,8 @@ impl MailKind {
             MailKind::Expired => "expired",
             MailKind::Suspended => "suspended",
             MailKind::Contested => "contested",
-            MailKind::Claimed => "claimed",
-            MailKind::Kept => "kept",
-            MailKind::ClaimEnded => "claim_ended",
+            MailKind::DomainHeld => "domain_held",
+            MailKind::DomainFree => "domain_free",
             MailKind::Lost => "lost",
             MailKind::Won => "won",
             MailKind::ErasureRequested => "erasure_requested",

@@ -1,16 +1,15 @@
 //! Domains as the operator of the deployment sees them: whose they are, and given to another
 //! account.
 
-use std::collections::HashMap;
-
 use sqlx::any::AnyRow;
 
-use crate::claim::NewOwner;
-use crate::domain_rows::held_domains;
+use crate::domain_rows::{held_domains, new_verification_id};
+use crate::lifetime::YEAR_MS;
 use crate::publisher_key::LOCAL;
+use crate::registry::{RegistrySection, increment};
 use crate::row::RowValues;
-use crate::verification;
-use crate::{Accounts, AccountsError, DOMAINS_MAX, Domain, Verification};
+use crate::trail::note_action;
+use crate::{Accounts, AccountsError, DOMAINS_MAX, Domain, MailKind, Verification, mail, verification};
 
 /// The most domains of one list.
 pub const DOMAINS_LISTED_MAX: i64 = 10_000;
@@ -25,8 +24,8 @@ pub struct OwnedDomain {
     /// When its published proof is checked next, in milliseconds since the Unix epoch. `None` if it
     /// has none that could be.
     pub proof_next_at_ms: Option<i64>,
-    /// The accounts that claim it, with the instants until which the claims are pending.
-    pub claims: Vec<(String, i64)>,
+    /// The first other account that has proven it while the verification holds.
+    pub contested_by: Option<String>,
 }
 
 /// Why a domain can't be given to an account.
@@ -58,7 +57,7 @@ impl Accounts {
     /// Rows of an account and of a domain, either of which may be empty for any.
     async fn find_owned(&self, account_id: &str, domain: &str) -> Result<Vec<OwnedDomain>, AccountsError> {
         let query = format!(
-            "SELECT {}, account_id, proof_next_at_ms FROM domains
+            "SELECT {}, account_id, proof_next_at_ms, contested_by FROM domains
              WHERE (account_id = $1 OR $1 = '') AND (domain = $2 OR $2 = '') ORDER BY domain LIMIT $3",
             verification::COLUMNS
         );
@@ -66,25 +65,14 @@ impl Accounts {
             .bind(account_id)
             .bind(domain)
             .bind(DOMAINS_LISTED_MAX);
-        let claims = "SELECT domain, account_id, until_ms FROM domain_claims
-            WHERE domain = $1 OR $1 = '' ORDER BY domain, until_ms LIMIT $2";
-        let claims = sqlx::query_as(claims).bind(domain).bind(DOMAINS_LISTED_MAX);
-        let work = async { Ok((query.fetch_all(&self.pool).await?, claims.fetch_all(&self.pool).await?)) };
-        let (rows, claims) = self.timed("owned_domains", work).await?;
-        let mut owned = rows.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-        let mut of_domain: HashMap<String, Vec<(String, i64)>> = HashMap::new();
-        for (domain, account_id, until_ms) in claims {
-            of_domain.entry(domain).or_default().push((account_id, until_ms));
-        }
-        for one in &mut owned {
-            one.claims = of_domain.remove(&one.verification.domain).unwrap_or_default();
-        }
-        Ok(owned)
+        let work = async { Ok(query.fetch_all(&self.pool).await?) };
+        let rows = self.timed("owned_domains", work).await?;
+        rows.iter().map(read).collect()
     }
 
     /// Gives a domain to an account on the operator's word, verified for a year by the method
-    /// `local`, and mails both accounts. Claims of it end. `false` if it is the account's already
-    /// and its verification holds.
+    /// `local`, and mails both accounts. `false` if it is the account's already and its
+    /// verification holds.
     ///
     /// # Errors
     /// [`TransferError`]. Nothing is changed then.
@@ -96,29 +84,52 @@ impl Accounts {
             if hold.execute(&mut *transaction).await?.rows_affected() == 0 {
                 return Err(AccountsError::UnknownAccount(to.to_owned()));
             }
-            let query = "SELECT account_id, include_subdomains,
-                    CASE WHEN revoked_at_ms IS NULL AND expires_at_ms > $2 THEN 1 ELSE 0 END
+            let hold = sqlx::query("UPDATE domains SET domain = domain WHERE domain = $1").bind(domain.as_str());
+            if hold.execute(&mut *transaction).await?.rows_affected() == 0 {
+                return Ok(Err(TransferError::UnknownDomain(domain.clone())));
+            }
+            let query = "SELECT account_id, CASE WHEN revoked_at_ms IS NULL AND expires_at_ms > $2 THEN 1 ELSE 0 END
                 FROM domains WHERE domain = $1";
             let query = sqlx::query_as(query).bind(domain.as_str()).bind(now_ms);
-            let row: Option<(String, i64, i64)> = query.fetch_optional(&mut *transaction).await?;
-            let Some((account_id, include_subdomains, holds)) = row else {
-                return Ok(Err(TransferError::UnknownDomain(domain.clone())));
-            };
-            let holds = holds != 0;
-            if holds && account_id == to {
+            let (before, holds): (String, i64) = query.fetch_one(&mut *transaction).await?;
+            if holds != 0 && before == to {
                 return Ok(Ok(None));
             }
             if held_domains(&mut transaction, to, now_ms).await? >= DOMAINS_MAX {
                 return Ok(Err(TransferError::TooManyDomains(to.to_owned())));
             }
-            let new = NewOwner {
-                domain,
-                account_id: to,
-                method: LOCAL,
-                include_subdomains: include_subdomains != 0,
-                token_hash: None,
-            };
-            let before = new.store(&mut transaction, actor, now_ms).await?;
+            let id = new_verification_id();
+            let store = "UPDATE domains SET account_id = $2, method = $3, verified_at_ms = $4, expires_at_ms = $5,
+                    verification_id = $6, token_hash = NULL, proof_next_at_ms = NULL, proof_failures = 0,
+                    suspended_expires_at_ms = NULL, revoked_at_ms = NULL, expiry_noted_at_ms = NULL, contested_by = NULL
+                WHERE domain = $1";
+            let store = sqlx::query(store)
+                .bind(domain.as_str())
+                .bind(to)
+                .bind(LOCAL)
+                .bind(now_ms)
+                .bind(now_ms.saturating_add(YEAR_MS))
+                .bind(&id);
+            store.execute(&mut *transaction).await?;
+            increment(&mut transaction, RegistrySection::Operators).await?;
+            let mut changes = vec![(to, "domain.receive", MailKind::Won)];
+            if before != to {
+                changes.push((&before, "domain.lose", MailKind::Lost));
+            }
+            for (account_id, action, kind) in changes {
+                note_action(&mut transaction, account_id, actor, action, domain.as_str(), now_ms).await?;
+                let mail_id = format!("{id}.{kind}");
+                mail::queue(
+                    &mut transaction,
+                    &mail_id,
+                    account_id,
+                    kind,
+                    domain.as_str(),
+                    &id,
+                    now_ms,
+                )
+                .await?;
+            }
             transaction.commit().await?;
             Ok(Ok(Some(before)))
         });
@@ -126,7 +137,7 @@ impl Accounts {
             return Ok(false);
         };
         self.forget(to);
-        before.iter().for_each(|account_id| self.forget(account_id));
+        self.forget(&before);
         Ok(true)
     }
 }
@@ -136,6 +147,6 @@ fn read(row: &AnyRow) -> Result<OwnedDomain, AccountsError> {
         verification: verification::read(row)?,
         account_id: row.value("account_id")?,
         proof_next_at_ms: row.value("proof_next_at_ms")?,
-        claims: Vec::new(),
+        contested_by: row.value("contested_by")?,
     })
 }

@@ -1,4 +1,5 @@
-//! Published proofs, which are checked again every week: found, missing, and what follows.
+//! Published proofs, which are checked again every week, and every day while another account
+//! contests the domain: found, missing, and what follows.
 //!
 //! A domain whose proof is missing [`SUSPENDED_AFTER`] times in a row is suspended: its
 //! verification ends now, so that everything that looks at its end treats it as expired, and its
@@ -12,12 +13,14 @@ use crate::lifetime::{DAY_MS, HOUR_MS, WEEK_MS};
 use crate::registry::{self, increment};
 use crate::row::RowValues;
 use crate::trail::{self, TrailChange};
-use crate::{Accounts, AccountsError, Domain, MailKind, VerificationMethod, claim, mail};
+use crate::{Accounts, AccountsError, Domain, MailKind, VerificationMethod, contest, mail};
 
 /// Consecutive checks without the proof after which a domain is suspended.
 pub const SUSPENDED_AFTER: i64 = 3;
 /// Until the next check of a proof that is missing.
 const MISSING_MS: i64 = DAY_MS;
+/// Until the next check of a proof that is found, of a domain that another account contests.
+const CONTESTED_MS: i64 = DAY_MS;
 /// Until the next check of a proof that couldn't be looked for.
 const POSTPONED_MS: i64 = HOUR_MS;
 /// The longest reason in the trail, in characters.
@@ -101,9 +104,8 @@ impl Accounts {
         row.as_ref().map(read).transpose()
     }
 
-    /// Notes that a proof is published: failures are forgotten, a suspended domain is verified
-    /// again until its own end, and claims of other accounts end, with mails. `false` if the proof
-    /// isn't the domain's any more.
+    /// Notes that a proof is published: failures are forgotten, and a suspended domain is verified
+    /// again until its own end. `false` if the proof isn't the domain's any more.
     ///
     /// # Errors
     /// The store fails. Nothing is changed then.
@@ -111,11 +113,13 @@ impl Accounts {
         let now_ms = self.now_ms();
         let done = self.timed("proof_found", async {
             let mut transaction = self.begin().await?;
-            let hold = "UPDATE domains SET proof_failures = 0, proof_next_at_ms = $1
-                WHERE domain = $2 AND verification_id = $3 AND revoked_at_ms IS NULL
-                    AND COALESCE(suspended_expires_at_ms, expires_at_ms) > $4";
+            let hold = "UPDATE domains SET proof_failures = 0,
+                    proof_next_at_ms = CASE WHEN contested_by IS NULL THEN $1 ELSE $2 END
+                WHERE domain = $3 AND verification_id = $4 AND revoked_at_ms IS NULL
+                    AND COALESCE(suspended_expires_at_ms, expires_at_ms) > $5";
             let hold = sqlx::query(hold)
                 .bind(now_ms.saturating_add(WEEK_MS))
+                .bind(now_ms.saturating_add(CONTESTED_MS))
                 .bind(proof.domain.as_str())
                 .bind(&proof.verification_id)
                 .bind(now_ms);
@@ -131,7 +135,6 @@ impl Accounts {
                 let change = proof.change(actor, "domain.restore", "", now_ms);
                 trail::note(&mut transaction, &change).await?;
             }
-            claim::end_all(&mut transaction, &proof.domain, Some(&proof.account_id), now_ms).await?;
             transaction.commit().await?;
             Ok(true)
         });
@@ -141,7 +144,7 @@ impl Accounts {
     }
 
     /// Notes that a due proof isn't published. `true` if its domain is suspended for that now,
-    /// which is mailed to its owner.
+    /// which is mailed to its owner, and to the account that contests it.
     ///
     /// # Errors
     /// The store fails. Nothing is changed then.
@@ -176,6 +179,7 @@ impl Accounts {
                 let (kind, about) = (MailKind::Suspended, proof.verification_id.as_str());
                 let id = format!("{about}.{kind}.{now_ms}");
                 mail::queue(&mut transaction, &id, &proof.account_id, kind, proof.domain.as_str(), about, now_ms).await?;
+                contest::end(&mut transaction, proof.domain.as_str(), now_ms).await?;
             }
             transaction.commit().await?;
             Ok(suspended)

@@ -146,7 +146,7 @@ async fn claim(
                 verified_at_ms = excluded.verified_at_ms, expires_at_ms = excluded.expires_at_ms,
                 verification_id = excluded.verification_id, include_subdomains = excluded.include_subdomains,
                 revoked_at_ms = NULL, expiry_noted_at_ms = NULL, token_hash = NULL, proof_next_at_ms = NULL,
-                proof_failures = 0, suspended_expires_at_ms = NULL
+                proof_failures = 0, suspended_expires_at_ms = NULL, contested_by = NULL
             WHERE domains.revoked_at_ms IS NOT NULL
                 OR (COALESCE(domains.suspended_expires_at_ms, domains.expires_at_ms) <= excluded.verified_at_ms
                     AND domains.method <> $3)";
@@ -195,7 +195,8 @@ async fn claim(
     for domain in domains {
         // The operator's own word is renewed, unless it holds longer. A proof is its owner's to
         // renew.
-        let renew = "UPDATE domains SET verified_at_ms = $2, expires_at_ms = $3, verification_id = $5, expiry_noted_at_ms = NULL
+        let renew = "UPDATE domains SET verified_at_ms = $2, expires_at_ms = $3, verification_id = $5, expiry_noted_at_ms = NULL,
+                contested_by = NULL
             WHERE domain = $4 AND method = $1 AND expires_at_ms < $3";
         let renew = sqlx::query(renew)
             .bind(LOCAL)

@@ -1,8 +1,8 @@
 //! Verified domains: taken, renewed and given back.
 //!
 //! A domain has one row: whose it is, and since when and until when its verification holds. While
-//! it holds, somebody else's proof is a claim (`claim`); afterwards whoever proves the domain has
-//! it. The trail keeps what was before.
+//! it holds, somebody else's proof contests it (`contest`); afterwards it goes to whoever proves it.
+//! The trail keeps what was before.
 
 use sqlx::any::AnyRow;
 use sqlx::{Any, Transaction};
@@ -12,7 +12,7 @@ use crate::lifetime::{WEEK_MS, YEAR_MS};
 use crate::registry::{self, increment};
 use crate::row::RowValues;
 use crate::trail::{self, TrailChange};
-use crate::{Accounts, AccountsError, Challenge, DOMAINS_MAX, Domain, challenge, claim};
+use crate::{Accounts, AccountsError, Challenge, DOMAINS_MAX, Domain, challenge, contest};
 
 /// Life of a verification, in milliseconds: a year of 365 days.
 pub const VERIFICATION_MS: i64 = YEAR_MS;
@@ -36,9 +36,8 @@ pub struct Verification {
     pub suspended_expires_at_ms: Option<i64>,
     /// Checks in a row that didn't find the published proof.
     pub proof_failures: i64,
-    /// When another account gets the domain, which has proven it, unless its own proof is found
-    /// before.
-    pub contested_until_ms: Option<i64>,
+    /// Whether another account has proven it while this verification holds.
+    pub is_contested: bool,
     /// When it was given back before its time.
     pub revoked_at_ms: Option<i64>,
 }
@@ -46,13 +45,10 @@ pub struct Verification {
 /// Why a proof doesn't make a verification.
 #[derive(Debug, thiserror::Error)]
 pub enum VerifyError {
-    /// Another account's verification holds. The proof is a claim now, which wins at this instant,
-    /// in milliseconds since the Unix epoch, unless the other's proof is found before.
-    #[error("the domain is verified by another account, and this proof is a pending claim")]
-    Pending {
-        /// Until when it is pending.
-        until_ms: i64,
-    },
+    /// Another account's verification holds. Its proof is checked every day from now on, and the
+    /// challenge stays open for a week.
+    #[error("{0} is verified by another account")]
+    DomainHeld(Domain),
     /// The challenge was met, replaced or withdrawn meanwhile, and the domain isn't verified.
     #[error("the token isn't open any more")]
     ChallengeGone,
@@ -66,8 +62,7 @@ pub enum VerifyError {
 
 pub(crate) const COLUMNS: &str = "domain, method, verification_id, include_subdomains, verified_at_ms, expires_at_ms,
     revoked_at_ms, suspended_expires_at_ms, proof_failures,
-    (SELECT MIN(domain_claims.until_ms) FROM domain_claims WHERE domain_claims.domain = domains.domain)
-        AS contested_until_ms";
+    CASE WHEN contested_by IS NULL THEN 0 ELSE 1 END AS is_contested";
 
 impl Verification {
     /// Whether it holds at `now_ms`.
@@ -117,11 +112,11 @@ impl Accounts {
     }
 
     /// Makes `challenge`, whose token was found, a verification for a year from now, and ends all
-    /// open challenges of the domain. Claims of other accounts end too. Where another check has
-    /// done so meanwhile, that check's verification is answered: they are one.
+    /// open challenges of the domain. Where another check has done so meanwhile, that check's
+    /// verification is answered: they are one.
     ///
     /// # Errors
-    /// [`VerifyError`]. Nothing is changed then, but for [`VerifyError::Pending`].
+    /// [`VerifyError`]. Nothing is changed then, but for [`VerifyError::DomainHeld`].
     pub async fn verify(&self, actor: &str, challenge: &Challenge) -> Result<Verification, VerifyError> {
         let verification = Verification {
             domain: challenge.domain.to_string(),
@@ -133,14 +128,14 @@ impl Accounts {
             revoked_at_ms: None,
             suspended_expires_at_ms: None,
             proof_failures: 0,
-            contested_until_ms: None,
+            is_contested: false,
         };
         let account_id = challenge.account_id.as_str();
         let done = self
             .timed("verify", async {
                 let mut transaction = self.begin().await?;
                 let outcome = meet(&mut transaction, actor, challenge, &verification).await?;
-                if matches!(outcome, Ok(_) | Err(VerifyError::Pending { .. })) {
+                if matches!(outcome, Ok(_) | Err(VerifyError::DomainHeld(_))) {
                     transaction.commit().await?;
                 }
                 Ok(outcome)
@@ -161,9 +156,9 @@ impl Accounts {
         }
     }
 
-    /// Gives a domain back: its verification ends now, and its open challenges with it; or
-    /// withdraws the account's claim of it. `false` if the account has neither a verification that
-    /// holds or is suspended, nor a claim. Seen by other processes after their `cache_ms_max`.
+    /// Gives a domain back: its verification ends now, and its open challenges with it. `false` if
+    /// the account has no verification that holds or is suspended. Seen by other processes after
+    /// their `cache_ms_max`.
     pub async fn revoke_verification(
         &self,
         account_id: &str,
@@ -179,12 +174,10 @@ impl Accounts {
                     WHERE domain = $2 AND account_id = $3 AND revoked_at_ms IS NULL
                         AND COALESCE(suspended_expires_at_ms, expires_at_ms) > $1";
                 let change = sqlx::query(change).bind(now_ms).bind(domain.as_str()).bind(account_id);
-                let revoked = change.execute(&mut *transaction).await?.rows_affected();
-                let withdraw = sqlx::query("DELETE FROM domain_claims WHERE domain = $1 AND account_id = $2");
-                let withdraw = withdraw.bind(domain.as_str()).bind(account_id);
-                if revoked + withdraw.execute(&mut *transaction).await?.rows_affected() == 0 {
+                if change.execute(&mut *transaction).await?.rows_affected() == 0 {
                     return Ok(false);
                 }
+                contest::end(&mut transaction, domain.as_str(), now_ms).await?;
                 end_challenges(&mut transaction, account_id, domain).await?;
                 increment(&mut transaction, registry::RegistrySection::Operators).await?;
                 let change = TrailChange {
@@ -219,8 +212,10 @@ async fn meet(
 ) -> Result<Result<Option<String>, VerifyError>, AccountsError> {
     let (account_id, domain) = (challenge.account_id.as_str(), &challenge.domain);
     challenge::lock(transaction, account_id).await?;
-    let open = "DELETE FROM challenges WHERE id = $1 AND account_id = $2 AND expires_at_ms > $3";
+    // Long enough for three daily checks of another account's proof.
+    let open = "UPDATE challenges SET expires_at_ms = $1 WHERE id = $2 AND account_id = $3 AND expires_at_ms > $4";
     let open = sqlx::query(open)
+        .bind(new.verified_at_ms.saturating_add(challenge::CHALLENGE_MS))
         .bind(&challenge.id)
         .bind(account_id)
         .bind(new.verified_at_ms);
@@ -237,7 +232,8 @@ async fn meet(
             verified_at_ms = excluded.verified_at_ms, expires_at_ms = excluded.expires_at_ms,
             verification_id = excluded.verification_id, include_subdomains = excluded.include_subdomains,
             revoked_at_ms = NULL, expiry_noted_at_ms = NULL, token_hash = excluded.token_hash,
-            proof_next_at_ms = excluded.proof_next_at_ms, proof_failures = 0, suspended_expires_at_ms = NULL
+            proof_next_at_ms = excluded.proof_next_at_ms, proof_failures = 0, suspended_expires_at_ms = NULL,
+            contested_by = NULL
         WHERE domains.account_id = excluded.account_id OR domains.revoked_at_ms IS NOT NULL
             OR domains.expires_at_ms <= excluded.verified_at_ms";
     let take = sqlx::query(take)
@@ -251,12 +247,8 @@ async fn meet(
         .bind(challenge.token_hash.to_text())
         .bind(new.verified_at_ms.saturating_add(WEEK_MS));
     if take.execute(&mut **transaction).await?.rows_affected() == 0 {
-        let until_ms = claim::begin(transaction, actor, challenge, new.verified_at_ms).await?;
-        end_challenges(transaction, account_id, domain).await?;
-        return Ok(Err(match until_ms {
-            Some(until_ms) => VerifyError::Pending { until_ms },
-            None => VerifyError::TooManyDomains,
-        }));
+        contest::begin(transaction, actor, challenge, new.verified_at_ms).await?;
+        return Ok(Err(VerifyError::DomainHeld(domain.clone())));
     }
     if held_domains(transaction, account_id, new.verified_at_ms).await? > DOMAINS_MAX {
         return Ok(Err(VerifyError::TooManyDomains));
@@ -264,8 +256,6 @@ async fn meet(
     store_ancestors(transaction, domain).await?;
     increment(transaction, registry::RegistrySection::Operators).await?;
     end_challenges(transaction, account_id, domain).await?;
-    let kept_by = owner.as_deref().filter(|owner| *owner == account_id);
-    claim::end_all(transaction, domain, kept_by, new.verified_at_ms).await?;
     let action = if owner.as_deref() == Some(account_id) {
         "domain.renew"
     } else {
@@ -307,6 +297,6 @@ pub(crate) fn read(row: &AnyRow) -> Result<Verification, AccountsError> {
         revoked_at_ms: row.value("revoked_at_ms")?,
         suspended_expires_at_ms: row.value("suspended_expires_at_ms")?,
         proof_failures: row.value("proof_failures")?,
-        contested_until_ms: row.value("contested_until_ms")?,
+        is_contested: row.flag("is_contested")?,
     })
 }

@@ -193,6 +193,9 @@ kinds! {
     /// The account's number of domains is at its limit.
     TooManyDomains = CONFLICT, "too_many_domains", "The account has as many domains as it may have",
         "Remove a domain, or get a higher tier from the service's operator.";
+    /// Another account has verified the domain.
+    DomainHeld = CONFLICT, "domain_held", "Another account has verified the domain",
+        "Leave your token published. The other account's proof is checked every day: check again once it is gone.";
     /// The account has as many unfinished erasures as it may have.
     TooManyErasures = CONFLICT, "too_many_erasures", "Too many erasures are in progress",
         "Wait until one is done. An erasure can name many entries.";

@@ -69,7 +69,7 @@ impl Letter {
 struct DomainMail<'a> {
     kind: MailKind,
     domain: &'a str,
-    /// Identifier of its verification, or of the claim.
+    /// Identifier of the reader's verification or token, or the domain again.
     id: &'a str,
     /// The instant that the mail is about.
     at_ms: i64,
@@ -115,10 +115,9 @@ fn subject(mail: &DomainMail<'_>, now_ms: i64) -> String {
         MailKind::Urgent => format!("Urgent: {domain}: the verification ends in {left}"),
         MailKind::Expired => format!("{domain} is not verified any more"),
         MailKind::Suspended => format!("{domain} is suspended: its proof isn't published any more"),
-        MailKind::Contested => format!("Urgent: another account claims {domain}"),
-        MailKind::Claimed => format!("{domain}: your claim is pending"),
-        MailKind::Kept => format!("{domain} stays yours"),
-        MailKind::ClaimEnded => format!("{domain}: your claim has ended"),
+        MailKind::Contested => format!("Urgent: another account has proven {domain}"),
+        MailKind::DomainHeld => format!("{domain} is another account's"),
+        MailKind::DomainFree => format!("{domain} is free: check it again"),
         MailKind::Lost => format!("{domain} belongs to another account now"),
         MailKind::Won => format!("{domain} is yours"),
         _ => format!("{domain}: the verification ends in {left}"),
@@ -154,28 +153,26 @@ fn text(mail: &DomainMail<'_>, renew_url: Option<&str>, now_ms: i64) -> String {
         }
         MailKind::Contested => {
             let what = format!(
-                "another account has published a proof that it runs {domain}. The domain becomes that account's on {end}, unless your own\n\
-                 proof is found before."
+                "another account published a proof on {end} that it runs {domain}. The domain stays yours. Your own published proof\n\
+                 is checked every day from now on: three checks in a row without it suspend the domain."
             );
-            let how = "To keep it, publish your token where it was and check it. Without that token, request a new one, publish it, and\n\
-                       check it:";
+            let how = "If you don't know who that is, see who can change the domain's records and pages. To prove it again, request a\n\
+                       new token, publish it, and check it:";
             (what, NextStep::Renew(how))
         }
-        MailKind::Claimed => {
+        MailKind::DomainHeld => {
             let what = format!(
-                "your proof of {domain} was found. Another account has verified the domain, so it becomes yours on {end}, unless that\n\
-                 account's own proof is found before. Leave your token published until then."
+                "your proof of {domain} was found on {end}. Another account has verified the domain, whose own proof is checked every\n\
+                 day from now on. If you run the domain, remove other accounts' tokens from it, and leave yours published. You get a\n\
+                 mail when the other account doesn't have the domain any more."
             );
             (what, NextStep::Nothing)
         }
-        MailKind::Kept => {
-            let what = format!("{domain} stays yours: the claim of another account came to nothing on {end}.");
-            (what, NextStep::Nothing)
-        }
-        MailKind::ClaimEnded => {
-            let what = format!("your claim of {domain} ended on {end}: the domain isn't yours.");
-            let how =
-                "If you run it, remove other accounts' tokens from it, request a new token, publish it, and check it:";
+        MailKind::DomainFree => {
+            let what = format!(
+                "you have proven {domain}, and nobody has it since {end}. It becomes yours when you check it again."
+            );
+            let how = "If your token isn't published any more, or is older than a week, request a new one and publish it before:";
             (what, NextStep::Generate(how))
         }
         MailKind::Lost => {
@@ -278,16 +275,15 @@ mod tests {
             ),
             (
                 MailKind::Contested,
-                ["becomes that account's on 2027-01-15", "/api/v1/verification/renew"],
+                ["a proof on 2027-01-15 that", "/api/v1/verification/renew"],
             ),
             (
-                MailKind::Claimed,
-                ["it becomes yours on 2027-01-15", "Leave your token published"],
+                MailKind::DomainHeld,
+                ["was found on 2027-01-15", "leave yours published"],
             ),
-            (MailKind::Kept, ["example.com stays yours", "on 2027-01-15"]),
             (
-                MailKind::ClaimEnded,
-                ["ended on 2027-01-15", "/api/v1/verification/generate"],
+                MailKind::DomainFree,
+                ["nobody has it since 2027-01-15", "/api/v1/verification/check"],
             ),
             (
                 MailKind::Lost,

@@ -1,8 +1,8 @@
 //! `/api/v1/verification`: which domains are yours, and proving it.
 //!
 //! Asking for a token tells nothing about a domain: everybody gets one. Only who has published it
-//! learns that another account holds the domain, and not which: the proof is then a claim, which is
-//! met after a week. A domain that is someone else's is answered exactly as one that nobody has.
+//! learns that another account holds the domain, and not which: the check is answered 409. A domain
+//! that is someone else's is otherwise answered exactly as one that nobody has.
 
 mod shape;
 
@@ -13,7 +13,7 @@ use accounts::{
 };
 use axum::extract::{Path, State};
 use axum::{Extension, Json};
-use futures_util::future::try_join_all;
+use futures_util::future::{join_all, try_join_all};
 use http::{Method as HttpMethod, StatusCode, Uri};
 use service::problem::{Kind, Problem};
 use service::rate_limit::Quota;
@@ -124,12 +124,14 @@ async fn renew(
 /// With a key that has the scopes `read` and `write`, looks where each open token of the domain
 /// should be. What is found makes the domain yours for a year; where nothing is, the answer says
 /// what was looked for, what was there, and what to change. Without an open token the answer is
-/// what is known. The published proof of a domain that is suspended or claimed by another account
-/// is looked for too, and finding it makes the domain yours as before. A token of a domain that
-/// another account has verified makes a claim: `claim_pending` is the reason then, and
-/// `pendingUntil` when the domain becomes yours unless the other's proof is found before. Several
-/// domains, separated by commas, are looked at side by side: `verified` is whether all are then,
-/// and `domains` has each of them.
+/// what is known. The published proof of a domain that is suspended is looked for too, and finding
+/// it makes the domain yours as before. Several domains, separated by commas, are looked at side by
+/// side: `verified` is whether all are then, and `domains` has each of them.
+///
+/// Where your token is found, and another account has verified the domain, the answer is 409
+/// `domain_held`. The other account's proof is checked every day from then on. Leave your token
+/// published, and check again once you have a mail that the domain is free. Your token waits for
+/// another week after each such check.
 ///
 /// A key with the scope `read` alone, and a HEAD request, change nothing and send no request to the
 /// domain: the answer is the stored state, and `not_checked` is the reason where an open token
@@ -139,7 +141,7 @@ async fn renew(
     params(("domain" = String, Query, description = "A domain, or up to 20 separated by commas", max_length = 5_200)),
     responses(
         (status = 200, description = "What was found", body = CheckAnswer),
-        (status = 409, description = "The account has 1,000 domains or claims", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "Another account has verified a domain, or yours has 1,000 domains", body = ProblemBody, content_type = "application/problem+json"),
         Refusals,
     ),
 )]
@@ -162,7 +164,9 @@ async fn check(
     } else {
         let looks: usize = known.iter().map(|known| known.methods().len()).sum();
         take_looks(&app, &principal, looks).await?;
-        try_join_all(known.into_iter().map(|known| check_one(&app, &principal, known))).await?
+        // Each to its end: a domain that is another account's doesn't keep the others unverified.
+        let checks = join_all(known.into_iter().map(|known| check_one(&app, &principal, known))).await;
+        checks.into_iter().collect::<Result<Vec<_>, _>>()?
     };
     if checks.len() == 1 {
         return Ok(Json(CheckAnswer::One(Box::new(checks.remove(0)))));
@@ -196,9 +200,8 @@ async fn status(
     allowed(&principal, wanted.as_deref().unwrap_or_default())?;
     let accounts = &app.deps.accounts;
     let verifications = accounts.verifications(&principal.account_id).await?;
-    let claims = accounts.claims_of(&principal.account_id).await?;
     let challenges = accounts.open_challenges(&principal.account_id, None).await?;
-    let mut domains = DomainStatus::of_all(verifications, claims, challenges, accounts.now_ms());
+    let mut domains = DomainStatus::of_all(verifications, challenges, accounts.now_ms());
     domains.retain(|known| principal.may_act_on(&known.domain));
     if let Some(wanted) = wanted {
         domains.retain(|known| wanted.iter().any(|domain| domain.as_str() == known.domain));
@@ -224,7 +227,7 @@ async fn status(
 /// Give a domain back
 ///
 /// The verification and the open tokens of the domain end at once, for every replica within
-/// seconds. A pending claim is withdrawn.
+/// seconds.
 #[utoipa::path(
     delete, path = "/api/v1/verification/{domain}", tag = "verification", security(("apiKey" = [])),
     params(("domain" = String, Path, description = "The domain")),
@@ -313,11 +316,9 @@ struct Known<'a> {
     verification: Option<Verification>,
     /// The verification of a parent that includes the domain.
     inherited: Option<Verification>,
-    /// The published proof, if finding it changes something: of a domain that is suspended, about
-    /// to be, or claimed by another account.
+    /// The published proof, if finding it changes something: of a domain that is suspended, or
+    /// about to be.
     proof: Option<Proof>,
-    /// When the account's own claim is met.
-    claim_until_ms: Option<i64>,
 }
 
 impl<'a> Known<'a> {
@@ -325,9 +326,9 @@ impl<'a> Known<'a> {
         let account_id = principal.account_id.as_str();
         let verification = accounts.verification(account_id, domain).await?;
         let now_ms = accounts.now_ms();
-        let is_in_doubt = verification.as_ref().is_some_and(|known| {
-            known.is_suspended(now_ms) || known.proof_failures > 0 || known.contested_until_ms.is_some()
-        });
+        let is_in_doubt = verification
+            .as_ref()
+            .is_some_and(|known| known.is_suspended(now_ms) || known.proof_failures > 0);
         let proof = if is_in_doubt {
             accounts.proof(domain).await?
         } else {
@@ -337,7 +338,6 @@ impl<'a> Known<'a> {
             domain,
             challenges: accounts.open_challenges(account_id, Some(domain)).await?,
             proof: proof.filter(|proof| proof.account_id == account_id),
-            claim_until_ms: accounts.claim_until(account_id, domain).await?,
             inherited: inherited(accounts, principal, domain).await?,
             verification,
         })
@@ -364,9 +364,6 @@ impl<'a> Known<'a> {
         }
         if let Some(parent) = &self.inherited {
             return Some(DomainCheck::inherited(self.domain, parent));
-        }
-        if let Some(until_ms) = self.claim_until_ms {
-            return Some(DomainCheck::claimed(self.domain, until_ms));
         }
         if self
             .verification
@@ -407,7 +404,7 @@ async fn check_one(app: &PublisherState, principal: &Principal, known: Known<'_>
         let looking = app.looker.look(&principal.account_id, domain, method, now_ms);
         (method, looking.await)
     });
-    let looks = futures_util::future::join_all(looks).await;
+    let looks = join_all(looks).await;
     let mut attempts = Vec::new();
     for (method, look) in &looks {
         let has = |is_met: &dyn Fn(&str) -> bool| look.tokens.iter().any(|token| is_met(token));
@@ -415,7 +412,9 @@ async fn check_one(app: &PublisherState, principal: &Principal, known: Known<'_>
         if let Some(challenge) = challenges.find(|challenge| has(&|token| challenge.is_met_by(token))) {
             match accounts.verify(&actor(principal), challenge).await {
                 Ok(verification) => return Ok(DomainCheck::verified(&verification)),
-                Err(VerifyError::Pending { until_ms }) => return Ok(DomainCheck::claimed(domain, until_ms)),
+                Err(error @ VerifyError::DomainHeld(_)) => {
+                    return Err(Failure::new(Kind::DomainHeld, error.to_string()));
+                }
                 Err(error @ VerifyError::TooManyDomains) => {
                     return Err(Failure::new(Kind::TooManyDomains, error.to_string()));
                 }

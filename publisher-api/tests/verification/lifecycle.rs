@@ -339,84 +339,77 @@ async fn blocked_https_suspends_nobody_although_dns_works() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_newer_proof_wins_after_a_week() {
+async fn another_account_gets_a_domain_once_its_holders_proof_is_gone() {
     let life = Life::start().await;
     let (mine, theirs) = (life.account("mine").await, life.account("theirs").await);
     let old = life.token(&mine, "shop.test").await;
     life.publish(&[("shop.test", &old)]);
     assert_eq!(life.check(&mine, "shop.test").await["verified"], true);
-    let new = life.token(&theirs, "shop.test").await;
-    life.publish(&[("shop.test", &new)]);
-    let pending = life.check(&theirs, "shop.test").await;
-    assert_eq!(
-        (&pending["verified"], &pending["reason"], &pending["pendingUntil"]),
-        (
-            &json!(false),
-            &json!("claim_pending"),
-            &json!("2027-01-22T08:00:00.000Z")
-        ),
-        "{pending}"
+    assert_eq!(life.status(&mine, "shop.test").await["contested"], false);
+    // The other account's other domain is verified by the same check, and witnesses the network.
+    let (new, other) = (
+        life.token(&theirs, "shop.test").await,
+        life.token(&theirs, "other.test").await,
     );
-    life.mail("mine", "another account claims shop.test").await;
-    life.mail("theirs", "your claim is pending").await;
+    life.publish(&[("shop.test", &new), ("other.test", &other)]);
+    let both = check("shop.test,other.test");
+    let held = async || life.stack.server.get(&both, &theirs).await.refused(409, "domain_held");
+    held().await;
+    assert_eq!(life.status(&theirs, "other.test").await["status"], "verified");
+    life.mail("mine", "another account has proven shop.test").await;
+    life.mail("theirs", "shop.test is another account's").await;
     let status = life.status(&mine, "shop.test").await;
     assert_eq!(
-        (&status["status"], &status["contestedUntil"]),
-        (&json!("verified"), &pending["pendingUntil"])
+        (&status["status"], &status["contested"]),
+        (&json!("verified"), &json!(true))
     );
     let status = life.status(&theirs, "shop.test").await;
     assert_eq!(
-        (&status["reason"], &status["pendingUntil"]),
-        (&json!("claimed"), &pending["pendingUntil"])
+        (&status["reason"], &status["contested"]),
+        (&json!("pending"), &json!(false))
     );
-    // The owner's check finds no proof, and changes nothing.
-    let told = life.check(&mine, "shop.test").await;
-    assert_eq!(
-        (&told["verified"], &told["attempts"][0]["outcome"]),
-        (&json!(true), &json!("token_found"))
-    );
-    life.stack.pass_ms(7 * DAY_MS - 1_000);
-    life.some_rounds().await;
-    assert_eq!(life.check(&theirs, "shop.test").await["reason"], "claim_pending");
-    life.stack.pass_ms(1_000);
-    life.until(&theirs, "shop.test", "theirs", |status| status["status"] == "verified")
-        .await;
-    life.mail("mine", "belongs to another account").await;
-    life.mail("theirs", "shop.test is yours").await;
+    let mails = life.mails.taken().len();
+    for failures in 1..=3 {
+        held().await;
+        assert_eq!(life.status(&mine, "shop.test").await["status"], "verified");
+        life.stack.pass_ms(DAY_MS);
+        life.missed("shop.test", failures).await;
+    }
+    life.mail("mine", "shop.test is suspended").await;
+    life.mail("theirs", "shop.test is free").await;
+    assert_eq!(life.mails.taken().len(), mails + 2, "repeated checks send nothing");
+    let verified = life.check(&theirs, "shop.test").await;
+    assert_eq!(verified["verified"], true, "{verified}");
     let path = format!("{STATUS}?domain=shop.test");
     life.stack.server.get(&path, &mine).await.refused(404, "not_found");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_owner_who_proves_a_domain_again_keeps_it() {
+async fn a_contested_holder_whose_proof_is_published_keeps_its_domain() {
     let life = Life::start().await;
     let (mine, theirs) = (life.account("mine").await, life.account("theirs").await);
     let old = life.token(&mine, "shop.test").await;
     life.publish(&[("shop.test", &old)]);
     life.check(&mine, "shop.test").await;
     let new = life.token(&theirs, "shop.test").await;
-    life.publish(&[("shop.test", &new)]);
-    life.check(&theirs, "shop.test").await;
     life.publish(&[("shop.test", &new), ("shop.test", &old)]);
-    let kept = life.check(&mine, "shop.test").await;
-    assert_eq!(
-        (&kept["verified"], &kept["contestedUntil"]),
-        (&json!(true), &Value::Null),
-        "{kept}"
-    );
-    life.mail("mine", "stays yours").await;
-    life.mail("theirs", "your claim has ended").await;
-    life.stack.pass_ms(8 * DAY_MS);
-    life.some_rounds().await;
+    let held = async || {
+        life.stack
+            .server
+            .get(&check("shop.test"), &theirs)
+            .await
+            .refused(409, "domain_held")
+    };
+    for _ in 0..8 {
+        held().await;
+        life.stack.pass_ms(DAY_MS);
+        life.checked("shop.test").await;
+        assert_eq!(life.failures("shop.test").await, 0);
+    }
     assert_eq!(life.status(&mine, "shop.test").await["status"], "verified");
-    assert_eq!(life.check(&theirs, "shop.test").await["reason"], "no_token");
-    // The job looks once more when the time is over: a proof that is back by then is enough.
-    let newer = life.token(&theirs, "shop.test").await;
+    // A renewal ends the daily checks.
+    let newer = life.token(&mine, "shop.test").await;
     life.publish(&[("shop.test", &newer)]);
-    assert_eq!(life.check(&theirs, "shop.test").await["reason"], "claim_pending");
-    life.publish(&[("shop.test", &newer), ("shop.test", &old)]);
-    life.stack.pass_ms(7 * DAY_MS);
-    life.until(&mine, "shop.test", "kept", |status| status["contestedUntil"].is_null())
-        .await;
-    assert_eq!(life.status(&mine, "shop.test").await["status"], "verified");
+    assert_eq!(life.check(&mine, "shop.test").await["verified"], true);
+    assert_eq!(life.status(&mine, "shop.test").await["contested"], false);
 }

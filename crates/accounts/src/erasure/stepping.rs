@@ -35,9 +35,8 @@ const OF_OPERATOR: &str = "operator_id IN (SELECT operator_id FROM operators WHE
 /// Tables that can have many rows of an account, besides entries.
 const MANY: [OwnedTable; 2] = [owned("trail", "id"), owned("mails", "id")];
 /// Tables that lose an account's rows at once, those that others refer to last.
-const FEW: [OwnedTable; 10] = [
+const FEW: [OwnedTable; 9] = [
     owned("challenges", "id"),
-    owned("domain_claims", "id"),
     OwnedTable {
         table: "operator_clients",
         key: "client_id",
@@ -235,6 +234,8 @@ async fn step(
         }
     }
     if *whole_account {
+        let contests = sqlx::query("UPDATE domains SET contested_by = NULL WHERE contested_by = $1");
+        contests.bind(&*account_id).execute(&mut **transaction).await?;
         // What the entries' erasure wrote into it.
         for owned in MANY.iter().chain(&FEW) {
             let erased = delete(transaction, owned, account_id, None).await?;

@@ -121,18 +121,9 @@ pub(super) struct DomainCheck {
     /// The verified domain of yours that includes this subdomain. The other members are its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) inherited_from: Option<String>,
-    /// When another account gets the domain, which has published a proof, unless yours is found
-    /// before.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(format = DateTime)]
-    pub(super) contested_until: Option<String>,
     /// Why it isn't verified.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) reason: Option<Unproven>,
-    /// When a claimed domain becomes yours.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(format = DateTime)]
-    pub(super) pending_until: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) detail: Option<&'static str>,
     /// Attempts that found no open token. Of a verified domain: what its renewal
@@ -154,8 +145,6 @@ pub(super) enum Unproven {
     Unreachable,
     /// An open token waits, and this request doesn't look for it.
     NotChecked,
-    /// Your token is there, and the domain another account's, until `pendingUntil` at most.
-    ClaimPending,
     /// The published proof was missing several times, and still is.
     Suspended,
 }
@@ -171,9 +160,7 @@ impl DomainCheck {
             verification_id: Some(verification.id.clone()),
             include_subdomains: Some(verification.include_subdomains),
             inherited_from: None,
-            contested_until: verification.contested_until_ms.map(rfc3339_ms),
             reason: None,
-            pending_until: None,
             detail: None,
             attempts: Vec::new(),
         }
@@ -188,14 +175,6 @@ impl DomainCheck {
         }
     }
 
-    /// A domain that the account claims.
-    pub(super) fn claimed(domain: &Domain, until_ms: i64) -> Self {
-        Self {
-            pending_until: Some(rfc3339_ms(until_ms)),
-            ..Self::unproven(domain, Unproven::ClaimPending)
-        }
-    }
-
     pub(super) fn unproven(domain: &Domain, reason: Unproven) -> Self {
         Self {
             verified: false,
@@ -206,9 +185,7 @@ impl DomainCheck {
             verification_id: None,
             include_subdomains: None,
             inherited_from: None,
-            contested_until: None,
             reason: Some(reason),
-            pending_until: None,
             detail: Some(match reason {
                 Unproven::NoToken => {
                     "no token of your account waits to be found: ask for one with POST /api/v1/verification/generate"
@@ -219,10 +196,6 @@ impl DomainCheck {
                 Unproven::Unreachable => "it couldn't be looked for now: attempts says why",
                 Unproven::NotChecked => {
                     "a token waits to be found, and this key may not look for it: check with a key that has the scope write too"
-                }
-                Unproven::ClaimPending => {
-                    "your token was found, and another account has verified the domain: it becomes yours at pendingUntil, unless that \
-                     account's own proof is found before. Leave the token published"
                 }
                 Unproven::Suspended => {
                     "the domain is suspended, as its proof wasn't found several times: publish its token again, or ask for a new one \
@@ -296,15 +269,9 @@ pub(super) struct DomainStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(format = DateTime)]
     pub(super) suspended_at: Option<String>,
-    /// When another account gets the domain, which has published a proof, unless yours is found
-    /// before.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(format = DateTime)]
-    pub(super) contested_until: Option<String>,
-    /// When a claimed domain becomes yours.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(format = DateTime)]
-    pub(super) pending_until: Option<String>,
+    /// Whether another account has proven the domain since you verified it: your published proof is
+    /// checked every day.
+    pub(super) contested: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) verification_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -337,8 +304,6 @@ pub(super) enum Unverified {
     Revoked,
     /// The published proof was missing several times.
     Suspended,
-    /// You have proven it, and it is another account's until `pendingUntil` at most.
-    Claimed,
 }
 
 /// A token that waits; the token itself isn't kept.
@@ -353,20 +318,10 @@ pub(super) struct OpenToken {
 }
 
 impl DomainStatus {
-    pub(super) fn of_all(
-        verifications: Vec<Verification>,
-        claims: Vec<(String, i64)>,
-        challenges: Vec<Challenge>,
-        now_ms: i64,
-    ) -> Vec<Self> {
+    pub(super) fn of_all(verifications: Vec<Verification>, challenges: Vec<Challenge>, now_ms: i64) -> Vec<Self> {
         let mut all: BTreeMap<String, Self> = BTreeMap::new();
         for verification in verifications {
             all.insert(verification.domain.clone(), Self::known(verification, now_ms));
-        }
-        for (domain, until_ms) in claims {
-            let status = all.entry(domain).or_insert_with_key(|domain| Self::pending(domain));
-            status.reason = Some(Unverified::Claimed);
-            status.pending_until = Some(rfc3339_ms(until_ms));
         }
         for challenge in challenges {
             let domain = challenge.domain.to_string();
@@ -402,8 +357,7 @@ impl DomainStatus {
             suspended_at: verification
                 .suspended_expires_at_ms
                 .map(|_| rfc3339_ms(verification.expires_at_ms)),
-            contested_until: verification.contested_until_ms.map(rfc3339_ms),
-            pending_until: None,
+            contested: verification.is_contested,
             verification_id: Some(verification.id),
             include_subdomains: Some(verification.include_subdomains),
             inherited_from: None,
@@ -421,8 +375,7 @@ impl DomainStatus {
             expires_at: None,
             revoked_at: None,
             suspended_at: None,
-            contested_until: None,
-            pending_until: None,
+            contested: false,
             verification_id: None,
             include_subdomains: None,
             inherited_from: None,

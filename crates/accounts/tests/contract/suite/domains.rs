@@ -1,7 +1,7 @@
-//! The life cycle of domains: proofs that are checked again, suspensions, claims, transfers.
+//! The life cycle of domains: proofs that are checked again, suspensions, contests, transfers.
 
 use accounts::{
-    Accounts, CLAIM_MS, Challenge, ChallengeWish, Outbox, Proof, SUSPENDED_AFTER, Subject, TOKEN_PREFIX, TransferError,
+    Accounts, Challenge, ChallengeWish, Outbox, Proof, SUSPENDED_AFTER, Subject, TOKEN_PREFIX, TransferError,
     Verification, VerificationMethod, VerifyError,
 };
 use sqlx::Row;
@@ -14,11 +14,12 @@ cases! {
     a_result_counts_once,
     a_suspended_domain_is_anybodys_who_proves_it,
     what_has_no_stored_token_is_never_due,
-    a_claim_is_met_after_a_week,
-    a_claim_ends_when_the_owners_proof_is_found,
-    a_claim_without_its_token_ends_after_two_weeks,
+    another_accounts_proof_puts_the_holders_on_daily_checks,
+    a_contested_domain_without_its_proof_becomes_the_other_accounts,
+    mails_about_a_contest_are_sent_while_they_are_true,
+    a_domain_on_the_operators_word_is_contested_and_stays,
     the_operator_transfers_a_domain,
-    an_erased_account_leaves_no_claim,
+    an_erased_account_contests_nothing,
     the_first_verification_of_a_domain_stays,
 }
 
@@ -71,12 +72,20 @@ async fn prove(accounts: &Accounts, account_id: &str, name: &str) -> String {
     token
 }
 
-async fn claim(accounts: &Accounts, account_id: &str, name: &str) -> (i64, String) {
+/// Proves a domain that is another account's; the challenge and its token.
+async fn contest(accounts: &Accounts, account_id: &str, name: &str) -> (Challenge, String) {
     let (challenge, token) = challenge(accounts, account_id, name).await;
     match accounts.verify("key:test", &challenge).await {
-        Err(VerifyError::Pending { until_ms }) => (until_ms, token),
+        Err(VerifyError::DomainHeld(domain)) => assert_eq!(domain, challenge.domain),
         other => panic!("{other:?}"),
     }
+    (challenge, token)
+}
+
+/// When the proof of `example.com` is checked next.
+async fn next_check(accounts: &Accounts) -> Option<i64> {
+    let owned = accounts.owned_domain(&domains("example.com")[0]).await.unwrap();
+    owned.unwrap().proof_next_at_ms
 }
 
 async fn due(accounts: &Accounts) -> Vec<Proof> {
@@ -268,105 +277,143 @@ async fn what_has_no_stored_token_is_never_due(place: Place) {
     assert!(accounts.proof(&domains("example.org")[0]).await.unwrap().is_none());
 }
 
-async fn a_claim_is_met_after_a_week(place: Place) {
+async fn another_accounts_proof_puts_the_holders_on_daily_checks(place: Place) {
     let accounts = place.open().await;
     let (mine, my_key) = account(&accounts, "mine").await;
     let (theirs, their_key) = account(&accounts, "theirs").await;
     prove(&accounts, &mine, "example.com").await;
-    let (until_ms, _) = claim(&accounts, &theirs, "example.com").await;
-    assert_eq!(until_ms, START_MS + CLAIM_MS);
-    assert_eq!(
-        accounts.claim_until(&theirs, &domains("example.com")[0]).await.unwrap(),
-        Some(until_ms)
-    );
-    assert_eq!(
-        known(&accounts, &mine).await.unwrap().contested_until_ms,
-        Some(until_ms)
-    );
+    assert_eq!(next_check(&accounts).await, Some(START_MS + WEEK_MS));
+    place.pass_ms(HOUR_MS);
+    let (open, _) = contest(&accounts, &theirs, "example.com").await;
+    assert_eq!(next_check(&accounts).await, Some(START_MS + HOUR_MS + DAY_MS));
+    assert!(known(&accounts, &mine).await.unwrap().is_contested);
     assert_eq!(known(&accounts, &theirs).await, None);
+    // What each of them gets names neither the other account nor the other's verification.
+    let verification_id = known(&accounts, &mine).await.unwrap().id;
+    let query = "SELECT m.id, m.verification_id FROM mails m JOIN users u ON u.account_id = m.account_id
+        WHERE u.subject = 'theirs'";
+    for row in sqlx::query(query).fetch_all(&place.raw().await).await.unwrap() {
+        let texts: [String; 2] = [row.get(0), row.get(1)];
+        assert!(
+            texts
+                .iter()
+                .all(|text| !text.contains(&mine) && !text.contains(&verification_id))
+        );
+    }
     assert_eq!(
         mails(&place).await,
-        pairs(&[("contested", "mine"), ("claimed", "theirs")])
+        pairs(&[("contested", "mine"), ("domain_held", "theirs")])
     );
-    assert_eq!(sent(&accounts).await, ["claimed", "contested"], "at once");
-    // Proving it again brings another token, neither more time nor more mails.
-    place.pass_ms(DAY_MS);
-    let (again_ms, token) = claim(&accounts, &theirs, "example.com").await;
-    assert_eq!((again_ms, mails(&place).await.len()), (until_ms, 2));
-    place.pass_ms(CLAIM_MS - DAY_MS - 1);
-    assert!(accounts.due_claims(10).await.unwrap().is_empty());
+    assert_eq!(sent(&accounts).await, ["contested", "domain_held"], "at once");
+    // Repeated checks send nothing more, and bring no check forward, whichever account's they are.
+    let (third, _) = account(&accounts, "third").await;
+    place.pass_ms(HOUR_MS);
+    let held = accounts.verify("key:test", &open).await.unwrap_err();
+    assert!(matches!(held, VerifyError::DomainHeld(_)), "{held:?}");
+    for other in [&theirs, &third, &theirs] {
+        contest(&accounts, other, "example.com").await;
+    }
+    assert_eq!(mails(&place).await.len(), 2);
+    assert_eq!(next_check(&accounts).await, Some(START_MS + HOUR_MS + DAY_MS));
+    let owned = accounts
+        .owned_domain(&domains("example.com")[0])
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(owned.contested_by, Some(theirs));
+    // A proof that is there keeps the domain, however long this takes.
+    for day in 0..20 {
+        place.pass_ms(DAY_MS);
+        let proof = due(&accounts).await.remove(0);
+        assert!(accounts.proof_found(&proof, "service").await.unwrap());
+        assert_eq!(
+            next_check(&accounts).await,
+            Some(accounts.now_ms() + DAY_MS),
+            "day {day}"
+        );
+    }
     assert!(holds(&accounts, &my_key).await && !holds(&accounts, &their_key).await);
-    place.pass_ms(1);
-    let due = accounts.due_claims(10).await.unwrap().remove(0);
-    assert!(due.is_met_by(&token) && !due.is_met_by("other"));
-    assert!(accounts.meet_claim(&due).await.unwrap());
-    assert!(!accounts.meet_claim(&due).await.unwrap(), "once");
-    assert!(!holds(&accounts, &my_key).await && holds(&accounts, &their_key).await);
-    let now = known(&accounts, &theirs).await.unwrap();
-    assert_eq!(
-        (now.expires_at_ms, now.contested_until_ms, now.method.as_str()),
-        (START_MS + CLAIM_MS + YEAR_MS, None, "dns")
-    );
-    let proof = accounts.proof(&domains("example.com")[0]).await.unwrap().unwrap();
-    assert!(
-        proof.is_met_by(&token),
-        "the claimant's proof is the one that is checked"
-    );
-    assert_eq!(sent(&accounts).await, ["lost", "won"]);
-}
-
-async fn a_claim_ends_when_the_owners_proof_is_found(place: Place) {
-    let accounts = place.open().await;
-    let (mine, my_key) = account(&accounts, "mine").await;
-    let (theirs, _) = account(&accounts, "theirs").await;
-    prove(&accounts, &mine, "example.com").await;
-    claim(&accounts, &theirs, "example.com").await;
-    place.pass_ms(DAY_MS);
-    let proof = accounts.proof(&domains("example.com")[0]).await.unwrap().unwrap();
-    assert!(accounts.proof_found(&proof, "key:test").await.unwrap());
-    assert_eq!(known(&accounts, &mine).await.unwrap().contested_until_ms, None);
-    assert_eq!(
-        sent(&accounts).await,
-        ["claim_ended", "kept"],
-        "what was to be told before isn't true any more"
-    );
-    place.pass_ms(CLAIM_MS);
-    assert!(accounts.due_claims(10).await.unwrap().is_empty());
-    assert!(holds(&accounts, &my_key).await);
-    // So does a new token of the owner's.
-    claim(&accounts, &theirs, "example.com").await;
-    prove(&accounts, &mine, "example.com").await;
-    assert_eq!(sent(&accounts).await, ["claim_ended", "kept"]);
-    // And the claimant may withdraw, which nobody needs to be told.
-    claim(&accounts, &theirs, "example.com").await;
-    assert!(
-        accounts
-            .revoke_verification(&theirs, "key:test", &domains("example.com")[0])
-            .await
-            .unwrap()
-    );
-    assert_eq!(known(&accounts, &mine).await.unwrap().contested_until_ms, None);
-    assert!(holds(&accounts, &my_key).await);
-}
-
-async fn a_claim_without_its_token_ends_after_two_weeks(place: Place) {
-    let accounts = place.open().await;
-    let (mine, my_key) = account(&accounts, "mine").await;
-    let (theirs, _) = account(&accounts, "theirs").await;
-    prove(&accounts, &mine, "example.com").await;
-    claim(&accounts, &theirs, "example.com").await;
-    sent(&accounts).await;
-    place.pass_ms(CLAIM_MS);
-    let due = accounts.due_claims(10).await.unwrap().remove(0);
-    accounts.postpone_claim(&due).await.unwrap();
-    assert!(accounts.due_claims(10).await.unwrap().is_empty(), "an hour later");
     assert_eq!(sent(&accounts).await, [""; 0]);
-    place.pass_ms(CLAIM_MS);
-    let due = accounts.due_claims(10).await.unwrap().remove(0);
-    accounts.postpone_claim(&due).await.unwrap();
-    assert_eq!(sent(&accounts).await, ["claim_ended", "kept"]);
-    assert!(holds(&accounts, &my_key).await);
-    assert_eq!(known(&accounts, &mine).await.unwrap().contested_until_ms, None);
+    // A renewal ends that.
+    prove(&accounts, &mine, "example.com").await;
+    assert!(!known(&accounts, &mine).await.unwrap().is_contested);
+    assert_eq!(next_check(&accounts).await, Some(accounts.now_ms() + WEEK_MS));
+    assert_eq!(sent(&accounts).await, [""; 0]);
+}
+
+async fn a_contested_domain_without_its_proof_becomes_the_other_accounts(place: Place) {
+    let accounts = place.open().await;
+    let (mine, my_key) = account(&accounts, "mine").await;
+    let (theirs, their_key) = account(&accounts, "theirs").await;
+    prove(&accounts, &mine, "example.com").await;
+    let (open, token) = challenge(&accounts, &theirs, "example.com").await;
+    // The token is found on its last day, and is still good when the domain is free.
+    place.pass_ms(accounts::CHALLENGE_MS - 1);
+    accounts.verify("key:test", &open).await.unwrap_err();
+    sent(&accounts).await;
+    for failures in 1..=SUSPENDED_AFTER {
+        place.pass_ms(DAY_MS);
+        let held = accounts.verify("key:test", &open).await.unwrap_err();
+        assert!(matches!(held, VerifyError::DomainHeld(_)), "{failures}: {held:?}");
+        assert!(holds(&accounts, &my_key).await);
+        let proof = due(&accounts).await.remove(0);
+        accounts.proof_missing(&proof, "dns: nothing").await.unwrap();
+        assert!(due(&accounts).await.is_empty(), "a day later");
+    }
+    assert!(!known(&accounts, &mine).await.unwrap().is_contested);
+    assert_eq!(sent(&accounts).await, ["domain_free", "suspended"]);
+    let open = accounts.open_challenges(&theirs, Some(&open.domain)).await.unwrap();
+    assert!(open[0].is_met_by(&token));
+    accounts.verify("key:test", &open[0]).await.unwrap();
+    assert!(!holds(&accounts, &my_key).await && holds(&accounts, &their_key).await);
+    assert!(!known(&accounts, &theirs).await.unwrap().is_contested);
+    assert_eq!(sent(&accounts).await, [""; 0]);
+}
+
+async fn mails_about_a_contest_are_sent_while_they_are_true(place: Place) {
+    let accounts = place.open().await;
+    let (mine, _) = account(&accounts, "mine").await;
+    let (theirs, _) = account(&accounts, "theirs").await;
+    let name = &domains("example.com")[0];
+    prove(&accounts, &mine, "example.com").await;
+    contest(&accounts, &theirs, "example.com").await;
+    prove(&accounts, &mine, "example.com").await;
+    assert_eq!(sent(&accounts).await, [""; 0], "renewed before they were sent");
+    contest(&accounts, &theirs, "example.com").await;
+    assert_eq!(sent(&accounts).await, ["contested", "domain_held"]);
+    // Given back or ended, the domain is free too, unless it is somebody's by then.
+    assert!(accounts.revoke_verification(&mine, "key:test", name).await.unwrap());
+    assert_eq!(sent(&accounts).await, ["domain_free"]);
+    prove(&accounts, &mine, "example.com").await;
+    contest(&accounts, &theirs, "example.com").await;
+    sent(&accounts).await;
+    place.pass_ms(YEAR_MS);
+    assert_eq!(accounts.look_for_expiries().await.unwrap().ended, 1);
+    assert_eq!(sent(&accounts).await, ["domain_free", "expired"]);
+    prove(&accounts, &mine, "example.com").await;
+    contest(&accounts, &theirs, "example.com").await;
+    sent(&accounts).await;
+    assert!(accounts.revoke_verification(&mine, "key:test", name).await.unwrap());
+    prove(&accounts, &theirs, "example.com").await;
+    assert_eq!(sent(&accounts).await, [""; 0]);
+}
+
+async fn a_domain_on_the_operators_word_is_contested_and_stays(place: Place) {
+    let accounts = place.open().await;
+    let vouched = issue(&accounts, "example.com").await.account_id;
+    let (theirs, _) = account(&accounts, "theirs").await;
+    contest(&accounts, &theirs, "example.com").await;
+    assert_eq!(next_check(&accounts).await, None, "it has no proof");
+    place.pass_ms(4 * WEEK_MS);
+    assert!(due(&accounts).await.is_empty());
+    contest(&accounts, &theirs, "example.com").await;
+    assert!(known(&accounts, &vouched).await.unwrap().holds(accounts.now_ms()));
+    let owned = accounts
+        .owned_domain(&domains("example.com")[0])
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(owned.contested_by, Some(theirs), "the operator can see it and decide");
 }
 
 async fn the_operator_transfers_a_domain(place: Place) {
@@ -375,25 +422,22 @@ async fn the_operator_transfers_a_domain(place: Place) {
     let (theirs, their_key) = account(&accounts, "theirs").await;
     let (third, _) = account(&accounts, "third").await;
     prove(&accounts, &mine, "example.com").await;
-    claim(&accounts, &third, "example.com").await;
+    contest(&accounts, &third, "example.com").await;
     sent(&accounts).await;
     let name = &domains("example.com")[0];
     let owned = accounts.owned_domain(name).await.unwrap().unwrap();
-    assert_eq!(
-        (&owned.account_id, &owned.claims),
-        (&mine, &vec![(third.clone(), START_MS + CLAIM_MS)])
-    );
+    assert_eq!((&owned.account_id, owned.contested_by), (&mine, Some(third)));
     assert!(
         !accounts.transfer_domain(name, &mine, "operator").await.unwrap(),
         "it is theirs"
     );
     assert!(accounts.transfer_domain(name, &theirs, "operator").await.unwrap());
     assert!(!holds(&accounts, &my_key).await && holds(&accounts, &their_key).await);
-    assert_eq!(sent(&accounts).await, ["claim_ended", "lost", "won"]);
+    assert_eq!(sent(&accounts).await, ["lost", "won"]);
     let owned = accounts.owned_domain(name).await.unwrap().unwrap();
     assert_eq!(
-        (&owned.account_id, owned.claims.len(), owned.proof_next_at_ms),
-        (&theirs, 0, None)
+        (&owned.account_id, owned.contested_by, owned.proof_next_at_ms),
+        (&theirs, None, None)
     );
     assert_eq!(owned.verification.method, "local");
     let unknown = accounts
@@ -408,24 +452,25 @@ async fn the_operator_transfers_a_domain(place: Place) {
     assert_eq!(accounts.outbox().await.unwrap(), Outbox::default());
 }
 
-async fn an_erased_account_leaves_no_claim(place: Place) {
+async fn an_erased_account_contests_nothing(place: Place) {
     let accounts = place.open().await;
     let (mine, _) = account(&accounts, "mine").await;
     let (theirs, _) = account(&accounts, "theirs").await;
     prove(&accounts, &mine, "example.com").await;
-    claim(&accounts, &theirs, "example.com").await;
+    contest(&accounts, &theirs, "example.com").await;
     accounts.request_deletion(&theirs, 0, "user:test").await.unwrap();
     place.pass_ms(1);
     accounts.begin_account_erasure(&theirs).await.unwrap();
     for erasure in accounts.open_erasures().await.unwrap() {
         while accounts.erase_some(&erasure.id).await.unwrap() {}
     }
-    let left = sqlx::query("SELECT COUNT(*) FROM domain_claims")
-        .fetch_one(&place.raw().await)
-        .await
-        .unwrap();
-    assert_eq!(left.get::<i64, _>(0), 0);
-    assert_eq!(known(&accounts, &mine).await.unwrap().contested_until_ms, None);
+    assert!(!known(&accounts, &mine).await.unwrap().is_contested);
+    for _ in 0..SUSPENDED_AFTER {
+        place.pass_ms(DAY_MS);
+        let proof = due(&accounts).await.remove(0);
+        accounts.proof_missing(&proof, "dns: nothing").await.unwrap();
+    }
+    assert!(known(&accounts, &mine).await.unwrap().is_suspended(accounts.now_ms()));
 }
 
 async fn the_first_verification_of_a_domain_stays(place: Place) {
