@@ -8,14 +8,8 @@ describe('numbers', () => {
   });
 
   it('have shares', () => {
-    expect([share(1, 3), share(1, 20), share(1, 5000), share(0, 9), share(0, 0), share(9, 9)]).toEqual([
-      '33%',
-      '5.0%',
-      '<0.1%',
-      '0.0%',
-      '–',
-      '100%',
-    ]);
+    const parts = [share(1, 3), share(1, 20), share(1, 5000), share(0, 9), share(0, 0), share(9, 9), share(999, 1000)];
+    expect(parts).toEqual(['33%', '5.0%', '<0.1%', '0%', '–', '100%', '>99%']);
   });
 
   it('change in words', () => {

@@ -13,11 +13,13 @@ export const count = (value: number): string => whole.format(value);
 /** For an axis: 1.2K, 3M. */
 export const compact = (value: number): string => (value < 10_000 ? whole.format(value) : short.format(value));
 
-/** `part` of `all` as 12.3%; nothing of nothing is a dash. */
+/** `part` of `all` as 12.3%; nothing of nothing is a dash. Only all is 100%, and only none 0%. */
 export function share(part: number, all: number): string {
   if (all === 0) return '–';
   const percent = (part / all) * 100;
-  if (percent > 0 && percent < 0.1) return '<0.1%';
+  if (part === 0) return '0%';
+  if (percent < 0.1) return '<0.1%';
+  if (part < all && percent >= 99.5) return '>99%';
   return `${percent < 10 ? percent.toFixed(1) : Math.round(percent)}%`;
 }
 

@@ -2,6 +2,7 @@
 
 import type { ComponentChildren } from 'preact';
 import { count, share } from '../format';
+import { ProvenBar } from './Trust';
 
 export interface Ranked {
   key: string;
@@ -10,6 +11,8 @@ export interface Ranked {
   note?: string;
   href?: string;
   count: number;
+  /** Receipts among them that are proven; nothing where that isn't a question. */
+  proven?: number;
   /** Another number of it, in its own column. */
   second?: number;
 }
@@ -28,8 +31,9 @@ interface Props {
 export function Ranking({ caption, nameHeading, countHeading = 'Receipts', secondHeading, rows, all, empty }: Props) {
   if (rows.length === 0) return <p class="empty">{empty}</p>;
   const most = Math.max(1, ...rows.map((row) => row.count));
+  const digits = Math.max(...rows.map((row) => count(Math.max(row.count, row.second ?? 0)).length));
   return (
-    <table class="ranking">
+    <table class="ranking" style={{ '--digits': digits }}>
       <caption class="unseen">{caption}</caption>
       <thead>
         <tr>
@@ -43,7 +47,7 @@ export function Ranking({ caption, nameHeading, countHeading = 'Receipts', secon
             {countHeading}
           </th>
           {all !== null && (
-            <th scope="col" class="number">
+            <th scope="col" class="number share">
               Share
             </th>
           )}
@@ -63,11 +67,18 @@ export function Ranking({ caption, nameHeading, countHeading = 'Receipts', secon
                 )}
                 {row.note && <small title={row.note}>{row.note}</small>}
               </div>
-              <div class="bar" style={{ '--part': row.count / most }} />
+              <div class="bar" style={{ '--part': row.count / most }}>
+                <ProvenBar proven={row.proven ?? row.count} all={row.count} />
+              </div>
             </th>
             {secondHeading && <td class="number wide">{row.second === undefined ? '–' : count(row.second)}</td>}
-            <td class="number">{count(row.count)}</td>
-            {all !== null && <td class="number soft">{share(row.count, all)}</td>}
+            <td class="number">
+              {count(row.count)}
+              {row.proven !== undefined && (
+                <small title={`${count(row.proven)} proven`}>{share(row.proven, row.count)} proven</small>
+              )}
+            </td>
+            {all !== null && <td class="number share soft">{share(row.count, all)}</td>}
           </tr>
         ))}
       </tbody>

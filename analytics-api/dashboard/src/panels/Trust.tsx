@@ -1,8 +1,8 @@
 // Proven and unproven: whether the key of a receipt was an operator's when the receipt arrived.
 
-import type { ByTrust, Signer } from '../api/answers';
-import { count } from '../format';
-import { linkTo, place } from '../place';
+import type { Signer } from '../api/answers';
+import { count, share } from '../format';
+import { linkTo, place, type Trust } from '../place';
 
 /** Who signed, in few words: the operator, or the beginning of the key of none. */
 export const signerText = (signer: Signer): string => {
@@ -19,17 +19,24 @@ export function Badge({ trust }: { trust: string }) {
   return <span class={`trust ${trust}`}>{trust}</span>;
 }
 
-/** The other part of a headline, with a link to it alone. */
-export function OtherPart({ receipts, shown }: { receipts: ByTrust; shown: 'proven' | 'unproven' }) {
-  const other = shown === 'proven' ? 'unproven' : 'proven';
-  if (place.value.trust || receipts[other] === 0) return null;
+/** The proven part of a number of receipts: a bar, and both parts with links to each alone. */
+export function ProvenPart({ proven, all }: { proven: number; all: number }) {
+  const part = (trust: Trust, number: number) => {
+    const text = `${count(number)} ${trust}`;
+    return place.value.trust || number === 0 ? text : <a href={linkTo({ trust })}>{text}</a>;
+  };
   return (
-    <>
-      {' '}
-      Beside them are <a href={linkTo({ trust: other })}>{`${count(receipts[other])} ${other} receipts`}</a>
-      {other === 'unproven' && ', whose senders haven’t proven who they are'}.
-    </>
+    <dd class="proven-part">
+      <ProvenBar proven={proven} all={all} />
+      {part('proven', proven)} ({share(proven, all)}) ·{' '}
+      <span title="Senders of unproven receipts haven’t proven who they are.">{part('unproven', all - proven)}</span>
+    </dd>
   );
+}
+
+/** A bar of `all` receipts, whose proven part is in the colour of ink. */
+export function ProvenBar({ proven, all }: { proven: number; all: number }) {
+  return <i class="proven-bar" aria-hidden="true" style={{ '--proven': all === 0 ? 0 : proven / all }} />;
 }
 
 /**

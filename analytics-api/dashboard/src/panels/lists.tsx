@@ -73,6 +73,7 @@ export function Models({ chosen }: { chosen: Chosen }) {
       key: model.modelId ?? '',
       name: model.modelId ?? 'No model named',
       count: model.receiptCount,
+      proven: model.byTrust.proven,
       second: model.uniqueClients,
       ...(model.modelId && { href: linkTo({ modelId: model.modelId }) }),
     }));
@@ -203,6 +204,7 @@ export const rankedEntry = (entry: ContentCount): Ranked => ({
   key: entry.entryId,
   name: entry.title || entry.url || entry.entryId,
   count: entry.receiptCount,
+  proven: entry.byTrust.proven,
   href: linkTo({ view: { name: 'content', id: entry.entryId } }),
   ...(entry.title !== entry.url && entry.url && { note: bare(entry.url) }),
 });
@@ -212,6 +214,7 @@ export const rankedClient = (client: ClientCount): Ranked => ({
   name: client.name || client.clientId,
   note: [signerText(client), client.organization].filter(Boolean).join(' · '),
   count: client.receiptCount,
+  proven: client.byTrust.proven,
   href: linkTo({ view: { name: 'client', id: client.clientId } }),
 });
 

@@ -11,7 +11,8 @@ import { CSV_ROWS, NewestReceipts, rankedClient, rankedEntry } from '../panels/l
 import { OverTime } from '../panels/OverTime';
 import { Panel } from '../panels/Panel';
 import { Ranking } from '../panels/Ranking';
-import { Badge, claimText } from '../panels/Trust';
+import { Figure } from '../panels/Totals';
+import { Badge, claimText, ProvenPart } from '../panels/Trust';
 import { linkTo } from '../place';
 
 const ROWS = 12;
@@ -200,24 +201,18 @@ function Facts({ total, trust, others, purposes, of, tz }: FactsProps) {
   return (
     <>
       <dl class="figures">
-        <div class="figure first">
-          <dt>
-            Receipts <span class="part">{count(trust.proven.totalReceipts)} proven</span>
-          </dt>
-          <dd class="value">{count(total)}</dd>
-        </div>
-        <div class="figure">
-          <dt>{others[0]}</dt>
-          <dd class="value">{count(others[1])}</dd>
-        </div>
+        <Figure name="Receipts" value={total} first>
+          <ProvenPart proven={trust.proven.totalReceipts} all={total} />
+        </Figure>
+        <Figure name={others[0]} value={others[1]} />
         {PURPOSES.map((purpose) => (
-          <div class="figure" key={purpose}>
-            <dt>
-              <i class={`swatch ${purpose}`} />
-              {words(purpose)} <span class="part">{share(purposes[purpose], total)}</span>
-            </dt>
-            <dd class="value">{count(purposes[purpose])}</dd>
-          </div>
+          <Figure
+            key={purpose}
+            name={words(purpose)}
+            swatch={purpose}
+            value={purposes[purpose]}
+            note={share(purposes[purpose], total)}
+          />
         ))}
       </dl>
       <p class="against">

@@ -17,15 +17,10 @@ const base = service.addresses.analytics;
 const total = (page: Page) => page.locator('.figure.first .value').innerText();
 const number = (text: string) => Number(text.replaceAll(',', ''));
 
-/**
- * What the API says to the request that the page itself made last, but for its search for proven
- * receipts.
- */
+/** What the API says to the request that the page itself made last. */
 async function asked(page: Page, path: string, act: () => Promise<unknown>) {
-  const isAsked = ({ pathname, searchParams }: URL) =>
-    pathname === `${API}${path}` && searchParams.get('trust') !== 'proven';
   const [response] = await Promise.all([
-    page.waitForResponse((response) => isAsked(new URL(response.url())) && response.ok()),
+    page.waitForResponse((response) => new URL(response.url()).pathname === `${API}${path}` && response.ok()),
     act(),
   ]);
   return { url: new URL(response.url()), body: await response.json() };
@@ -230,6 +225,108 @@ describe('the selection', () => {
       await settled(page);
       expect(cancelled).toContain('net::ERR_ABORTED');
       expect(await page.getByRole('slider').getAttribute('aria-label')).toContain('30 days');
+    }));
+});
+
+/** The headline's parts, and what the chart says of the whole range. */
+async function totals(page: Page) {
+  const parts = /([\d,]+) proven \(.*\) · ([\d,]+) unproven/.exec(await page.locator('.proven-part').innerText());
+  const reading = await page.locator('.reading').innerText();
+  const charted = (name: string) => number(new RegExp(`${name}\\s+([\\d,]+)`).exec(reading)?.[1] ?? '');
+  return {
+    name: await page.locator('.figure.first dt').innerText(),
+    all: number(await total(page)),
+    proven: number(parts?.[1] ?? ''),
+    unproven: number(parts?.[2] ?? ''),
+    charted: charted('Receipts'),
+    provenCharted: charted('Proven'),
+  };
+}
+
+describe('one total', () => {
+  const expected = (all: number, proven: number) => ({
+    name: 'Receipts',
+    all,
+    proven,
+    unproven: all - proven,
+    charted: all,
+    provenCharted: proven,
+  });
+
+  it('is that of all receipts on each view, in the API and in CSV, with the proven part beside it', () =>
+    visit(base, {}, async ({ page }) => {
+      // Days that are over: nothing is added to them.
+      const day = (ago: number) => new Date(Date.now() - ago * 86_400_000).toISOString().slice(0, 10);
+      const range = `range=${day(6)}..${day(2)}&tz=UTC`;
+      const selection = `from=${day(6)}&to=${day(1)}&tz=UTC`;
+      const api = async (path: string) => (await service.ask(`${API}${path}`, key)).json();
+      await signIn(page, key, `#/?${range}`);
+      await settled(page);
+      const dashboard = (await api(`/dashboard?${selection}`)) as {
+        totalReceipts: number;
+        uniqueClients: number;
+        byTrust: { proven: { totalReceipts: number } };
+      };
+      const proven = dashboard.byTrust.proven.totalReceipts;
+      expect(proven).toBeGreaterThan(0);
+      expect(proven).toBeLessThan(dashboard.totalReceipts);
+      expect(await totals(page)).toEqual(expected(dashboard.totalReceipts, proven));
+      const clients = (await api(`/clients?${selection}&limit=100`)) as {
+        totalClients: number;
+        clients: { receiptCount: number }[];
+      };
+      expect(number(await page.locator('.figure:nth-child(2) .value').innerText())).toBe(clients.totalClients);
+      expect(clients.totalClients).toBe(dashboard.uniqueClients);
+      expect(clients.clients.reduce((sum, client) => sum + client.receiptCount, 0)).toBe(dashboard.totalReceipts);
+      const csv = await (await service.ask(`${API}/dashboard?${selection}`, key, 'text/csv')).text();
+      expect(csv).toContain(`totalReceipts,,,${dashboard.totalReceipts}\r\n`);
+      expect(csv).toContain(`totalReceipts,proven,,${proven}\r\n`);
+
+      for (const list of ['.content', '.clients']) {
+        const row = page.locator(`.panel${list} tbody tr`).first();
+        const [listed, share] = (await row.locator('.number').last().innerText()).split('\n');
+        await row.locator('a').click();
+        await settled(page);
+        const shown = await totals(page);
+        expect(shown).toEqual(expected(number(listed ?? ''), shown.proven));
+        expect(`${await page.locator('.proven-part').innerText()}`).toContain(share?.replace(' proven', '') ?? '');
+        await page.goBack();
+        await settled(page);
+      }
+    }));
+
+  it('counts on when the first proven receipt arrives', () =>
+    visit(base, {}, async ({ page }) => {
+      const [stranger, known] = clients();
+      const [article] = articles();
+      if (!stranger || !known || !article) throw new Error('there are some');
+      const publisher = 'first.example';
+      const first = service.keyOf(publisher);
+      await service.operator('first-lab.example', [known.signer]);
+      const use = { ...article, url: `https://${publisher}/`, purpose: 'inference' as const, publisher };
+      const send = (signer: typeof known.signer, receipts: number) =>
+        service.send(
+          signer,
+          Array.from({ length: receipts }, (_, at) => ({ ...use, timestampMs: Date.now() - 1000 - at })),
+        );
+      await send(stranger.signer, 50);
+      await service.counted(50, first);
+      await signIn(page, first);
+      await settled(page);
+      expect(await totals(page)).toEqual(expected(50, 0));
+      await send(known.signer, 1);
+      await service.counted(51, first);
+      await page.getByRole('button', { name: 'Refresh' }).click();
+      await expect.poll(() => total(page)).toBe('51');
+      await settled(page);
+      expect(await totals(page)).toEqual(expected(51, 1));
+      await accessible(page, 'one proven receipt');
+
+      // Each part alone is one click away, under the same name.
+      const part = await asked(page, '/dashboard', () => page.getByRole('link', { name: '50 unproven' }).click());
+      expect(part.url.searchParams.get('trust')).toBe('unproven');
+      await settled(page);
+      expect(await totals(page)).toEqual(expected(50, 0));
     }));
 });
 
@@ -463,7 +560,7 @@ describe('everybody', () => {
       await page.keyboard.press('ArrowLeft');
       expect(await slider.getAttribute('aria-valuenow')).toBe(String(Number(last) - 1));
       expect(await slider.getAttribute('aria-valuetext')).toMatch(
-        /: total \d+, training \d+, inference \d+, research \d+$/,
+        /: receipts \d+, training \d+, inference \d+, research \d+, proven \d+$/,
       );
       for (let n = 0; n < 5; n++) await page.keyboard.press('Shift+ArrowLeft');
       const zoomed = await asked(page, '/timeseries', () => page.keyboard.press('Enter'));
