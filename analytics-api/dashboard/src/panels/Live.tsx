@@ -7,8 +7,7 @@ import { told } from '../api/problem';
 import { clock, count, plural } from '../format';
 import * as feed from '../live/feed';
 import { linkTo } from '../place';
-import { bare } from './lists';
-import { Badge } from './Trust';
+import { bare, Use } from './lists';
 
 /** Screen readers are told of arrivals this often at most. */
 const SPOKEN_MS = 20_000;
@@ -58,14 +57,14 @@ function Line({ receipt, tz }: { receipt: LiveReceipt; tz: string }) {
   return (
     <li>
       <time dateTime={receipt.receivedAt}>{clock(Date.parse(receipt.receivedAt), tz)}</time>
-      <a href={linkTo({ view: { name: 'content', id: receipt.entryId } })} title={receipt.title || receipt.url}>
+      <a
+        class="cut"
+        href={linkTo({ view: { name: 'content', id: receipt.entryId } })}
+        title={receipt.title || receipt.url}
+      >
         {receipt.title || bare(receipt.url)}
       </a>
-      <span class="by">
-        <i class={`swatch ${receipt.purpose}`} />
-        {receipt.purpose}
-        {receipt.clientName && <> · {receipt.clientName}</>} <Badge trust={receipt.trust} />
-      </span>
+      <Use receipt={receipt} by={receipt.clientName} />
     </li>
   );
 }

@@ -2,13 +2,15 @@
 
 import type { ComponentChildren } from 'preact';
 import { count, share } from '../format';
-import { ProvenBar } from './Trust';
+import { Badge, ProvenBar } from './Trust';
 
 export interface Ranked {
   key: string;
   name: string;
   /** Below the name, smaller. */
   note?: string;
+  /** Whether its signer has proven who it is. */
+  trust?: string;
   href?: string;
   count: number;
   /** Receipts among them that are proven; nothing where that isn't a question. */
@@ -57,16 +59,7 @@ export function Ranking({ caption, nameHeading, countHeading = 'Receipts', secon
         {rows.map((row) => (
           <tr key={row.key}>
             <th scope="row">
-              <div class="named">
-                {row.href ? (
-                  <a href={row.href} title={row.name}>
-                    {row.name}
-                  </a>
-                ) : (
-                  <span title={row.name}>{row.name}</span>
-                )}
-                {row.note && <small title={row.note}>{row.note}</small>}
-              </div>
+              <Name row={row} />
               <div class="bar" style={{ '--part': row.count / most }}>
                 <ProvenBar proven={row.proven ?? row.count} all={row.count} />
               </div>
@@ -83,5 +76,31 @@ export function Ranking({ caption, nameHeading, countHeading = 'Receipts', secon
         ))}
       </tbody>
     </table>
+  );
+}
+
+function Name({ row: { name, href, trust, note } }: { row: Ranked }) {
+  return (
+    <>
+      {href ? (
+        <a class="cut" href={href} title={name}>
+          {name}
+        </a>
+      ) : (
+        <span class="cut" title={name}>
+          {name}
+        </span>
+      )}
+      {(trust || note) && (
+        <small class="line">
+          {trust && <Badge trust={trust} />}
+          {note && (
+            <span class="cut" title={note}>
+              {note}
+            </span>
+          )}
+        </small>
+      )}
+    </>
   );
 }

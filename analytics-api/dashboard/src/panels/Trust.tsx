@@ -6,15 +6,15 @@ import { linkTo, place, type Trust } from '../place';
 
 /** Who signed, in few words: the operator, or the beginning of the key of none. */
 export const signerText = (signer: Signer): string => {
-  const key = signer.keyFingerprint?.slice(0, 8);
-  if (signer.operator) return `${signer.trust}: ${signer.operator}`;
-  return (key ? `unproven · key ${key}` : 'unproven') + claimText(signer);
+  if (signer.operator) return signer.operator;
+  return (signer.keyFingerprint ? `key ${signer.keyFingerprint.slice(0, 8)}` : 'erased key') + claimText(signer);
 };
 
 /** Who else claims the client's ID; empty if nobody does. */
 export const claimText = (signer: Signer): string =>
   signer.clientIdClaimedBy ? ` · ID claimed by ${signer.clientIdClaimedBy.join(', ')}` : '';
 
+/** The word itself, which is never shortened: what stands beside it is. */
 export function Badge({ trust }: { trust: string }) {
   return <span class={`trust ${trust}`}>{trust}</span>;
 }

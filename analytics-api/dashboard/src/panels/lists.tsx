@@ -171,11 +171,7 @@ export function NewestReceipts({ chosen, filter }: { chosen: Chosen; filter: Pic
               <li key={`${receipt.receiptId} ${receipt.payloadHash}`}>
                 <time dateTime={receipt.timestamp}>{dateTime(Date.parse(receipt.timestamp), tz)}</time>
                 {filter.entryId ? <Who receipt={receipt} /> : <What receipt={receipt} />}
-                <small>
-                  <i class={`swatch ${receipt.purpose}`} />
-                  {receipt.purpose}
-                  {receipt.modelId && ` · ${receipt.modelId}`} <Badge trust={receipt.trust} />
-                </small>
+                <Use receipt={receipt} by={receipt.modelId} />
               </li>
             ))}
           </ol>
@@ -185,16 +181,36 @@ export function NewestReceipts({ chosen, filter }: { chosen: Chosen; filter: Pic
   );
 }
 
+/** For what and by what a receipt was used, and whether it is proven. */
+export function Use({ receipt, by }: { receipt: LiveReceipt; by: string | null }) {
+  return (
+    <small class="line">
+      <Badge trust={receipt.trust} />
+      <span>
+        <i class={`swatch ${receipt.purpose}`} />
+        {receipt.purpose}
+      </span>
+      {by && (
+        <span class="cut" title={by}>
+          {by}
+        </span>
+      )}
+    </small>
+  );
+}
+
 function Who({ receipt }: { receipt: LiveReceipt }) {
   if (!receipt.clientId) return <span>Erased</span>;
   return (
-    <a href={linkTo({ view: { name: 'client', id: receipt.clientId } })}>{receipt.clientName || receipt.clientId}</a>
+    <a class="cut" href={linkTo({ view: { name: 'client', id: receipt.clientId } })} title={receipt.clientName ?? ''}>
+      {receipt.clientName || receipt.clientId}
+    </a>
   );
 }
 
 function What({ receipt }: { receipt: LiveReceipt }) {
   return (
-    <a href={linkTo({ view: { name: 'content', id: receipt.entryId } })} title={receipt.title}>
+    <a class="cut" href={linkTo({ view: { name: 'content', id: receipt.entryId } })} title={receipt.title}>
       {receipt.title}
     </a>
   );
@@ -212,6 +228,7 @@ export const rankedEntry = (entry: ContentCount): Ranked => ({
 export const rankedClient = (client: ClientCount): Ranked => ({
   key: `${client.clientId} ${client.keyFingerprint}`,
   name: client.name || client.clientId,
+  trust: client.trust,
   note: [signerText(client), client.organization].filter(Boolean).join(' · '),
   count: client.receiptCount,
   proven: client.byTrust.proven,

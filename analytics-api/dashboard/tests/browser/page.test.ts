@@ -330,6 +330,86 @@ describe('one total', () => {
     }));
 });
 
+describe('the word for trust', () => {
+  /** Texts of the words in `list` that are cut off anywhere, and how many there are in all. */
+  const words = (page: Page, list: string) =>
+    page.locator(`${list} .trust`).evaluateAll((found) => {
+      const isCut = (word: Element) => {
+        const { left, right, width } = word.getBoundingClientRect();
+        if (width === 0 || word.scrollWidth > word.clientWidth + 1) return true;
+        for (let around = word.parentElement; around; around = around.parentElement) {
+          const box = around.getBoundingClientRect();
+          const clips = getComputedStyle(around).overflowX !== 'visible' || around === document.documentElement;
+          if (clips && (left < box.left - 0.5 || right > box.right + 0.5)) return true;
+        }
+        return false;
+      };
+      return {
+        texts: [...new Set(found.map((word) => word.textContent))].sort(),
+        cut: found.filter(isCut).length,
+        all: found.length,
+      };
+    });
+
+  it('is whole beside the longest names, on every screen and in print', async () => {
+    const [stranger, known] = clients();
+    const [article] = articles();
+    if (!stranger || !known || !article) throw new Error('there are some');
+    const publisher = 'long.example';
+    const long = service.keyOf(publisher);
+    service.setTier('enterprise', publisher);
+    await service.operator('long-names-of-operators-are-domains-of-many-letters.example', [known.signer]);
+    for (const { signer } of [stranger, known]) {
+      signer.client.name = `Research ${'of a very long product name '.repeat(8)}`;
+      signer.client.organization = 'Institute'.repeat(20);
+      const use = {
+        ...article,
+        url: `https://${publisher}/${'long-'.repeat(80)}`,
+        publisher,
+        modelId: 'model'.repeat(40),
+      };
+      await service.send(
+        signer,
+        [1, 2, 3, 4].map((at) => ({ ...use, purpose: 'inference', timestampMs: Date.now() - at })),
+      );
+    }
+    await service.counted(8, long);
+    const both = ['proven', 'unproven'];
+    for (const width of [1440, 900, 390]) {
+      await visit(base, { viewport: { width, height: 900 } }, async ({ page }) => {
+        await signIn(page, long);
+        await settled(page);
+        await page.locator('.live li').first().waitFor();
+        for (const media of ['screen', 'print'] as const) {
+          await page.emulateMedia({ media });
+          const at = `${width} ${media}`;
+          expect(await words(page, '.clients tbody'), at).toEqual({ texts: both, cut: 0, all: 2 });
+          if (media === 'screen') expect(await words(page, '.live ol'), at).toEqual({ texts: both, cut: 0, all: 8 });
+          expect(await page.evaluate(() => document.documentElement.scrollWidth), at).toBe(width);
+        }
+        await page.emulateMedia({ media: 'screen' });
+        await page.locator('.panel.content tbody a').first().click();
+        await settled(page);
+        await page.locator('.uses li').first().waitFor();
+        for (const media of ['screen', 'print'] as const) {
+          await page.emulateMedia({ media });
+          const at = `entry ${width} ${media}`;
+          expect(await words(page, '.wider tbody'), at).toEqual({ texts: both, cut: 0, all: 2 });
+          expect(await words(page, '.uses'), at).toEqual({ texts: both, cut: 0, all: 8 });
+          expect(await page.locator('.proven-part').innerText(), at).toBe('4 proven (50%) · 4 unproven');
+          expect(await page.evaluate(() => document.documentElement.scrollWidth), at).toBe(width);
+        }
+        await page.emulateMedia({ media: 'screen' });
+        await accessible(page, `long names at ${width}`);
+        await page.locator('.wider tbody a').first().click();
+        await settled(page);
+        expect((await words(page, '.facts')).cut, `client ${width}`).toBe(0);
+        expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(width);
+      });
+    }
+  });
+});
+
 describe('the numbers', () => {
   it('come live within a moment, and hold still while paused', () =>
     visit(base, {}, async ({ page }) => {

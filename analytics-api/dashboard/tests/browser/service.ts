@@ -89,9 +89,9 @@ export class Service {
     return owner ? ['--account', owner.accountId] : [];
   }
 
-  /** Moves the publisher's account to another tier; it exists once it has a key. */
-  setTier(tier: string): void {
-    execFileSync(BIN, ['accounts', 'set-tier', '--data', this.data, PUBLISHER, tier]);
+  /** Moves a domain's account to another tier; it exists once it has a key. */
+  setTier(tier: string, domain = PUBLISHER): void {
+    execFileSync(BIN, ['accounts', 'set-tier', '--data', this.data, domain, tier]);
   }
 
   /** Lists an entry under the publisher's own title. */
