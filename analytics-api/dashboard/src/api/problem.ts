@@ -29,6 +29,11 @@ export class Problem extends Error {
   get passes(): boolean {
     return this.status === 429 || this.status >= 500 || this.status === 0;
   }
+
+  /** Whether the service didn't answer, or couldn't. */
+  get isOutage(): boolean {
+    return this.status === 0 || this.status >= 500;
+  }
 }
 
 /** What a refused answer says. */

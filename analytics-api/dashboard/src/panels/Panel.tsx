@@ -22,6 +22,8 @@ interface Props<T> {
 
 export function Panel<T>({ id, title, asked, rows = 5, csv, actions, children }: Props<T>) {
   const { data, problem, stale, retry } = asked;
+  // An outage is the whole page's, which warns of it once (Watermark.tsx); old numbers are dimmed.
+  const isTold = problem?.isOutage && data !== null && !stale;
   return (
     <section
       class={`panel ${id}`}
@@ -35,9 +37,9 @@ export function Panel<T>({ id, title, asked, rows = 5, csv, actions, children }:
           {csv && <CsvButton address={csv} name={title} />}
         </div>
       </header>
-      {problem && <Failed problem={problem} retry={retry} of={title} />}
+      {problem && !isTold && <Failed problem={problem} retry={retry} of={title} />}
       {data !== null ? (
-        <div class={stale ? 'body stale' : 'body'}>{children(data)}</div>
+        <div class={stale || problem ? 'body stale' : 'body'}>{children(data)}</div>
       ) : (
         !problem && <Skeleton rows={rows} />
       )}

@@ -550,6 +550,74 @@ describe('the numbers', () => {
       await accessible(page, 'incomplete');
     }));
 
+  it('are marked as old while the service doesn’t answer, and current again by themselves', () =>
+    visit(base, {}, async ({ page, allow }) => {
+      allow(0);
+      let isDown = false;
+      const isOfApi = (url: URL) => url.pathname.startsWith(API);
+      await page.route(isOfApi, (route) => {
+        if (isDown) return route.abort('connectionrefused');
+        if (!route.request().url().includes('/live')) return route.continue();
+        const byTrust = { proven: { totalReceipts: 0 }, unproven: { totalReceipts: 7 } };
+        const totals = { totalReceipts: 7, uniqueClients: 1, byTrust, completeThrough: new Date().toISOString() };
+        return route.fulfill({
+          contentType: 'text/event-stream',
+          body: `retry: 100\n\nevent: totals\ndata: ${JSON.stringify(totals)}\n\n`,
+        });
+      });
+      await signIn(page, key);
+      await settled(page);
+      await page.locator('.watermark.complete').waitFor();
+      const before = await total(page);
+      isDown = true;
+      // Nobody clicks anything: the stream breaks off.
+      await page.locator('.watermark.stale').waitFor();
+      const warning = page.getByRole('status').getByText('The service doesn’t answer.');
+      await warning.waitFor();
+      const light = (state: string) =>
+        page.locator(`.watermark.${state} i`).evaluate((dot) => getComputedStyle(dot).backgroundColor);
+      const warned = await light('stale');
+      await page.getByRole('button', { name: 'Refresh' }).click();
+      await expect.poll(() => page.locator('.body.stale').count()).toBe(6);
+      // One warning for the page, and the numbers are still there.
+      expect(await page.locator('.failed').count()).toBe(0);
+      expect(await total(page)).toBe(before);
+      await accessible(page, 'outage');
+      await page.getByRole('button', { name: 'Dark' }).click();
+      await accessible(page, 'outage, dark');
+      await page.getByRole('button', { name: 'Dark' }).click();
+      isDown = false;
+      await page.locator('.watermark.complete').waitFor();
+      await expect.poll(() => page.locator('.body.stale').count()).toBe(0);
+      expect(await warning.count()).toBe(0);
+      expect(await light('complete')).not.toBe(warned);
+    }));
+
+  it('are marked as those of another selection until the new ones come, and stay readable', () =>
+    visit(base, {}, async ({ page }) => {
+      await signIn(page, key);
+      await settled(page);
+      let release = () => {};
+      const held = new Promise<void>((done) => {
+        release = done;
+      });
+      const isNumbers = (url: URL) => url.pathname.startsWith(API) && !url.pathname.endsWith('/live');
+      await page.route(isNumbers, async (route) => {
+        await held;
+        await route.continue();
+      });
+      await page.getByRole('radio', { name: '30 days' }).check();
+      await page.getByRole('status').getByText('Loading…').waitFor();
+      expect(await page.locator('.body.stale').count()).toBe(6);
+      await accessible(page, 'dimmed');
+      await page.getByRole('button', { name: 'Dark' }).click();
+      await accessible(page, 'dimmed, dark');
+      release();
+      await settled(page);
+      expect(await page.locator('.body.stale').count()).toBe(0);
+      expect(await page.getByText('Loading…').count()).toBe(0);
+    }));
+
   it('fail one panel at a time, in words, and can be asked again', () =>
     visit(base, {}, async ({ page, allow }) => {
       allow(429, 503);
