@@ -25,7 +25,7 @@ function Dashboard() {
   const now = chosen(where);
   const { view } = where;
   const main = useRef<HTMLElement>(null);
-  const viewKey = view.name === 'overview' ? 'overview' : `${view.name} ${view.id}`;
+  const viewKey = JSON.stringify(view);
   const first = useRef(true);
 
   useEffect(() => {
@@ -89,7 +89,7 @@ function Dashboard() {
           </>
         )}
         {view.name === 'content' && <EntryView id={view.id} chosen={now} />}
-        {view.name === 'client' && <ClientView id={view.id} chosen={now} />}
+        {view.name === 'client' && <ClientView of={view} chosen={now} />}
       </main>
       <footer>
         <p>Receipts count at the time of access they state. Every signature was checked once.</p>

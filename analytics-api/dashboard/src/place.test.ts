@@ -12,6 +12,7 @@ describe('places', () => {
       '#/?range=2026-11-01T00:00:00.000Z..2026-11-01T02:00:00.000Z&metric=clients',
       `#/content/${ID}?range=1h&model=gpt+4%26x%3D1`,
       `#/clients/${ID}?domain=news.example`,
+      `#/clients/${ID}/${'0f'.repeat(32)}?range=24h`,
     ]) {
       expect(placeHash(parsePlace(hash))).toBe(hash);
     }

@@ -7,8 +7,12 @@ import { linkTo, place, type Trust } from '../place';
 /** Who signed, in few words: the operator, or the beginning of the key of none. */
 export const signerText = (signer: Signer): string => {
   if (signer.operator) return signer.operator;
-  return (signer.keyFingerprint ? `key ${signer.keyFingerprint.slice(0, 8)}` : 'erased key') + claimText(signer);
+  return keyText(signer) + claimText(signer);
 };
+
+/** The beginning of the key. */
+export const keyText = ({ keyFingerprint }: Signer): string =>
+  keyFingerprint ? `key ${keyFingerprint.slice(0, 8)}` : 'erased key';
 
 /** Who else claims the client's ID; empty if nobody does. */
 export const claimText = (signer: Signer): string =>

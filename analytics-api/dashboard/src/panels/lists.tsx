@@ -1,6 +1,6 @@
 // The lists: top content, top clients, models, refusals.
 
-import type { ClientCount, ContentCount, LiveReceipt, ModelUsage } from '../api/answers';
+import type { ClientCount, ContentCount, LiveReceipt, ModelUsage, Signer } from '../api/answers';
 import { address, clients, contents, type Filter, models, receipts, refusals } from '../api/questions';
 import { useAsk } from '../ask';
 import { dateTime, words } from '../format';
@@ -150,7 +150,7 @@ export function Refusals({ chosen }: { chosen: Chosen }) {
 }
 
 /** The newest receipts of one entry, by whom; or of one client, of what. */
-export function NewestReceipts({ chosen, filter }: { chosen: Chosen; filter: Pick<Filter, 'entryId' | 'clientId'> }) {
+export function NewestReceipts({ chosen, filter }: { chosen: Chosen; filter: Filter }) {
   const query = { ...chosen.query, ...filter };
   const asked = useAsk(JSON.stringify(query), (signal) => receipts({ ...query, limit: ROWS }, signal));
   const { tz } = chosen.place;
@@ -202,7 +202,7 @@ export function Use({ receipt, by }: { receipt: LiveReceipt; by: string | null }
 function Who({ receipt }: { receipt: LiveReceipt }) {
   if (!receipt.clientId) return <span>Erased</span>;
   return (
-    <a class="cut" href={linkTo({ view: { name: 'client', id: receipt.clientId } })} title={receipt.clientName ?? ''}>
+    <a class="cut" href={linkToClient(receipt.clientId, receipt)} title={receipt.clientName ?? ''}>
       {receipt.clientName || receipt.clientId}
     </a>
   );
@@ -232,8 +232,12 @@ export const rankedClient = (client: ClientCount): Ranked => ({
   note: [signerText(client), client.organization].filter(Boolean).join(' · '),
   count: client.receiptCount,
   proven: client.byTrust.proven,
-  href: linkTo({ view: { name: 'client', id: client.clientId } }),
+  href: linkToClient(client.clientId, client),
 });
+
+/** To the client alone: others may use its ID with keys of their own. */
+const linkToClient = (id: string, { keyFingerprint }: Signer): string =>
+  linkTo({ view: { name: 'client', id, fingerprint: keyFingerprint } });
 
 /** A URL without its scheme, for reading. */
 export const bare = (url: string): string => url.replace(/^https?:\/\//, '');

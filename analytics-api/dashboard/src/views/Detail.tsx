@@ -12,8 +12,10 @@ import { OverTime } from '../panels/OverTime';
 import { Panel } from '../panels/Panel';
 import { Ranking } from '../panels/Ranking';
 import { Figure } from '../panels/Totals';
-import { Badge, claimText, ProvenPart } from '../panels/Trust';
-import { linkTo } from '../place';
+import { Badge, claimText, keyText, ProvenPart } from '../panels/Trust';
+import { linkTo, type View } from '../place';
+
+type ClientPlace = Extract<View, { name: 'client' }>;
 
 const ROWS = 12;
 /** Keys that are listed below a client's title. */
@@ -64,13 +66,14 @@ export function EntryView({ id, chosen }: { id: string; chosen: Chosen }) {
   );
 }
 
-export function ClientView({ id, chosen }: { id: string; chosen: Chosen }) {
-  const query = { ...chosen.query, limit: ROWS };
+export function ClientView({ of: { id, fingerprint }, chosen }: { of: ClientPlace; chosen: Chosen }) {
+  const key = fingerprint === null ? {} : { keyFingerprint: fingerprint };
+  const query = { ...chosen.query, ...key, limit: ROWS };
   const asked = useAsk(JSON.stringify([id, query]), (signal) => client(id, query, signal));
   return (
     <>
-      <Title kind="Client" title={onlyName(asked.data)} id={id}>
-        {asked.data && <ClientFacts of={asked.data} />}
+      <Title kind={fingerprint === null ? 'Client ID' : 'Client'} title={onlyName(asked.data)} id={id}>
+        {asked.data && <ClientFacts of={asked.data} isOne={fingerprint !== null} />}
       </Title>
       <Panel id="totals" title="Totals" asked={asked} rows={1}>
         {(data) => (
@@ -84,14 +87,14 @@ export function ClientView({ id, chosen }: { id: string; chosen: Chosen }) {
           />
         )}
       </Panel>
-      <OverTime chosen={chosen} filter={{ clientId: id }} />
+      <OverTime chosen={chosen} filter={{ clientId: id, ...key }} />
       <div class="columns">
         <Panel
           id="wider"
           title="Top content"
           asked={asked}
           rows={ROWS}
-          csv={address('/content', { ...chosen.query, clientId: id, limit: CSV_ROWS })}
+          csv={address('/content', { ...chosen.query, clientId: id, ...key, limit: CSV_ROWS })}
         >
           {(data) => (
             <Ranking
@@ -103,7 +106,7 @@ export function ClientView({ id, chosen }: { id: string; chosen: Chosen }) {
             />
           )}
         </Panel>
-        <NewestReceipts chosen={chosen} filter={{ clientId: id }} />
+        <NewestReceipts chosen={chosen} filter={{ clientId: id, ...key }} />
       </div>
     </>
   );
@@ -154,14 +157,16 @@ function EntryFacts({ of }: { of: Entry }) {
 /** A name for the title: none if several keys use the ID, since anybody can. */
 const onlyName = (of: Client | null) => (of?.uniqueClients === 1 ? of.keys[0]?.name : undefined);
 
-function ClientFacts({ of }: { of: Client }) {
+function ClientFacts({ of, isOne }: { of: Client; isOne: boolean }) {
   const versions = of.keys.length === 1 ? (of.keys[0]?.versions ?? []) : [];
+  const linkToKey = (fingerprint: string | null) => linkTo({ view: { name: 'client', id: of.clientId, fingerprint } });
   return (
     <>
       {of.keys.slice(0, KEYS_MAX).map((key) => (
         <span key={key.keyFingerprint} title={key.keyFingerprint ?? ''}>
-          <Badge trust={key.trust} /> {[key.operator, key.name, key.organization].filter(Boolean).join(' · ')} key{' '}
-          {key.keyFingerprint?.slice(0, 8)}: {count(key.receiptCount)}
+          <Badge trust={key.trust} /> {[key.operator, key.name, key.organization].filter(Boolean).join(' · ')}{' '}
+          {isOne || !key.keyFingerprint ? keyText(key) : <a href={linkToKey(key.keyFingerprint)}>{keyText(key)}</a>}
+          {!isOne && `: ${count(key.receiptCount)}`}
           {claimText(key)}
         </span>
       ))}
@@ -172,6 +177,7 @@ function ClientFacts({ of }: { of: Client }) {
           {versions.length > 8 && ' …'}
         </span>
       )}
+      {isOne && <a href={linkToKey(null)}>All keys with this client ID</a>}
     </>
   );
 }

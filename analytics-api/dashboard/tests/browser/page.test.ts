@@ -295,6 +295,39 @@ describe('one total', () => {
       }
     }));
 
+  it('is of one client where two use one ID, on its row and on its page', () =>
+    visit(base, {}, async ({ page }) => {
+      await signIn(page, key);
+      await settled(page);
+      const rows = page.locator('.panel.clients tbody tr', { hasText: 'AtlasBot' });
+      const listed = await rows.evaluateAll((found) =>
+        found.map((row) => [
+          row.querySelector('.trust')?.textContent,
+          row.querySelector('.number')?.firstChild?.textContent,
+        ]),
+      );
+      expect(listed.map(([trust]) => trust).sort()).toEqual(['proven', 'unproven']);
+      for (const [at, [trust, receipts]] of listed.entries()) {
+        await rows.nth(at).locator('a').click();
+        await page.getByRole('heading', { level: 1 }).getByText('AtlasBot').waitFor();
+        await settled(page);
+        const all = number(receipts ?? '');
+        expect(await totals(page)).toEqual(expected(all, trust === 'proven' ? all : 0));
+        expect(await page.locator('.facts .trust').allInnerTexts()).toEqual([trust]);
+        await page.goBack();
+        await settled(page);
+      }
+      await rows.first().locator('a').click();
+      await settled(page);
+      await page.getByRole('link', { name: 'All keys with this client ID' }).click();
+      await settled(page);
+      await page.getByRole('heading', { level: 1 }).getByText('Client ID').waitFor();
+      expect(await page.locator('.facts .trust').allInnerTexts()).toEqual(listed.map(([trust]) => trust));
+      const [one = 0, other = 0] = listed.map(([, receipts]) => number(receipts ?? ''));
+      expect((await totals(page)).all).toBe(one + other);
+      await accessible(page, 'client ID');
+    }));
+
   it('counts on when the first proven receipt arrives', () =>
     visit(base, {}, async ({ page }) => {
       const [stranger, known] = clients();
