@@ -38,7 +38,6 @@ function Dashboard() {
   }, [viewKey]);
 
   useEffect(() => {
-    refresh();
     const back = () => {
       if (document.visibilityState === 'visible' && serverNow() - asOf.peek() > AWAY_MS) refresh();
     };

@@ -91,6 +91,22 @@ describe('signing in', () => {
       expect(await page.evaluate(() => sessionStorage.length)).toBe(0);
     }));
 
+  it('sends each request once, and aborts none', () =>
+    visit(base, {}, async ({ page }) => {
+      const sent: string[] = [];
+      const aborted: string[] = [];
+      const numbers = (url: string) => url.replace(/.*(?=\/api\/)/, '');
+      page.on('request', (request) => request.url().includes('/api/') && sent.push(numbers(request.url())));
+      page.on('requestfailed', (request) => aborted.push(numbers(request.url())));
+      await signIn(page, key);
+      await settled(page);
+      await page.getByText('on', { exact: true }).waitFor();
+      // The trial of the key, six panels, the stream, and what came before it.
+      expect(sent.length).toBe(9);
+      expect(sent.filter((url, at) => sent.indexOf(url) !== at)).toEqual([]);
+      expect(aborted).toEqual([]);
+    }));
+
   it('says that a key has expired, at the door and inside', () =>
     visit(base, {}, async ({ page, allow }) => {
       allow(401);
