@@ -70,6 +70,7 @@ interface FigureProps {
 
 /** One number: its name, its value, and what became of it since the period before. */
 export function Figure({ name, value, swatch, href, note, change, first, children }: FigureProps) {
+  const text = count(value);
   return (
     <div class={first ? 'figure first' : 'figure'}>
       <dt>
@@ -77,7 +78,9 @@ export function Figure({ name, value, swatch, href, note, change, first, childre
         {href ? <a href={href}>{name}</a> : name}
         {note && <span class="part"> {note}</span>}
       </dt>
-      <dd class="value">{count(value)}</dd>
+      <dd class="value" style={{ '--digits': text.length }}>
+        {text}
+      </dd>
       {change && (
         <dd class="change">
           <span aria-hidden="true" class="arrow">

@@ -32,8 +32,10 @@ export function ProvenPart({ proven, all }: { proven: number; all: number }) {
   return (
     <dd class="proven-part">
       <ProvenBar proven={proven} all={all} />
-      {part('proven', proven)} ({share(proven, all)}) ·{' '}
-      <span title="Senders of unproven receipts haven’t proven who they are.">{part('unproven', all - proven)}</span>
+      <span>
+        {part('proven', proven)} ({share(proven, all)})
+      </span>{' '}
+      · <span title="Senders of unproven receipts haven’t proven who they are.">{part('unproven', all - proven)}</span>
     </dd>
   );
 }

@@ -731,6 +731,40 @@ describe('everybody', () => {
       expect(await wide()).toEqual({ page: 390, screen: 390 });
     }));
 
+  it('may have numbers of ten digits', async () => {
+    const times = 2_434_211;
+    const counts = /"((?:total|unique)\w+|\w*[cC]ount|training|inference|research|proven|unproven|value)":(\d+)/g;
+    const greater = (json: string) => json.replace(counts, (_, name, text) => `"${name}":${Number(text) * times}`);
+    for (const width of [1440, 1000, 390]) {
+      await visit(base, { viewport: { width, height: 900 } }, async ({ page }) => {
+        const isNumbers = (url: URL) => url.pathname.startsWith(API) && !url.pathname.endsWith('/live');
+        await page.route(isNumbers, async (route) => {
+          const response = await route.fetch();
+          await route.fulfill({ response, body: greater(await response.text()) });
+        });
+        await signIn(page, key);
+        await settled(page);
+        expect((await total(page)).length).toBe('1,000,000,000'.length);
+        const tooWide = () =>
+          page.evaluate(() => {
+            const right = (element: Element) => element.getBoundingClientRect().right;
+            const found = document.querySelectorAll('.figure .value, .number, .proven-part, .reading > span, .today');
+            const isCut = (one: Element) =>
+              one.scrollWidth > one.clientWidth + 1 || right(one) > right(one.parentElement ?? one) + 1;
+            const cut = [...found].filter((one) => getComputedStyle(one).display !== 'inline' && isCut(one));
+            return [document.documentElement.scrollWidth, ...cut.map((one) => `${one.className} ${one.textContent}`)];
+          });
+        expect(await tooWide()).toEqual([width]);
+        await page.getByRole('button', { name: 'Table' }).click();
+        expect(await tooWide()).toEqual([width]);
+        await page.locator('.panel.content tbody a').first().click();
+        await settled(page);
+        expect(await tooWide()).toEqual([width]);
+        await accessible(page, `ten digits at ${width}`);
+      });
+    }
+  });
+
   it('may use the keyboard alone', () =>
     visit(base, {}, async ({ page }) => {
       await page.goto('/dashboard');
