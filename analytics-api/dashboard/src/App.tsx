@@ -8,7 +8,7 @@ import { Warning, Watermark } from './panels/Watermark';
 import { linkTo, place } from './place';
 import { key, signOut } from './session';
 import { theme, toggleTheme } from './theme';
-import { ClientView, EntryView } from './views/Detail';
+import { ClientView, EntryView, Nothing } from './views/Detail';
 import { Overview } from './views/Overview';
 import { SignIn } from './views/SignIn';
 import { forgetWatermark } from './watermark';
@@ -88,6 +88,7 @@ function Dashboard() {
           </>
         )}
         {view.name === 'content' && <EntryView id={view.id} chosen={now} />}
+        {view.name === 'unknown' && <Nothing kind="Address" title="There is no such page" />}
         {view.name === 'client' && <ClientView of={view} chosen={now} />}
       </main>
       <footer>

@@ -25,7 +25,7 @@ describe('numbers', () => {
       { direction: 'more', text: '+20%' },
       { direction: 'less', text: '−17%' },
       { direction: 'same', text: 'no change' },
-      { direction: 'more', text: 'none before' },
+      { direction: 'more', text: 'new' },
       { direction: 'same', text: 'no change' },
       { direction: 'more', text: '×167' },
       { direction: 'less', text: '−100%' },

@@ -25,7 +25,7 @@ export function share(part: number, all: number): string {
 
 export interface Change {
   direction: 'more' | 'less' | 'same';
-  /** `+12.4%`, `−3%`, `×2.4`; without an earlier value, words. */
+  /** `+12.4%`, `−3%`, `×24`; without an earlier value, words. */
   text: string;
 }
 
@@ -33,7 +33,7 @@ export interface Change {
 export function change(now: number, before: number): Change {
   if (now === before) return { direction: 'same', text: 'no change' };
   const direction = now > before ? 'more' : 'less';
-  if (before === 0) return { direction, text: 'none before' };
+  if (before === 0) return { direction, text: 'new' };
   const ratio = now / before;
   if (ratio >= 10) return { direction, text: `×${whole.format(Math.round(ratio))}` };
   const percent = Math.abs(ratio - 1) * 100;

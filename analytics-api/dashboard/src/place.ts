@@ -10,7 +10,8 @@ import { isZone, ownZone } from './zones';
 export type View =
   | { name: 'overview' }
   | { name: 'content'; id: string }
-  | { name: 'client'; id: string; fingerprint: string | null };
+  | { name: 'client'; id: string; fingerprint: string | null }
+  | { name: 'unknown' };
 
 export const METRICS = ['receipts', 'clients', 'content'] as const;
 export type Metric = (typeof METRICS)[number];
@@ -69,18 +70,20 @@ export function placeHash(place: Place): string {
 
 function viewPath(view: View): string {
   if (view.name === 'overview') return '/';
+  if (view.name === 'unknown') return '/unknown';
   if (view.name === 'content') return `/content/${view.id}`;
   return view.fingerprint === null ? `/clients/${view.id}` : `/clients/${view.id}/${view.fingerprint}`;
 }
 
 function parseView(path: string): View {
+  if (path === '' || path === '/') return { name: 'overview' };
   const [, kind, id = '', key = ''] = path.split('/', 4);
   if (/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(id)) {
     if (kind === 'content') return { name: 'content', id: id.toLowerCase() };
     const fingerprint = /^[0-9a-f]{64}$/i.test(key) ? key.toLowerCase() : null;
     if (kind === 'clients') return { name: 'client', id: id.toLowerCase(), fingerprint };
   }
-  return { name: 'overview' };
+  return { name: 'unknown' };
 }
 
 function parseRange(value: string | null): Range {

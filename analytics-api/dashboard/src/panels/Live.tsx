@@ -7,7 +7,7 @@ import { told } from '../api/problem';
 import { clock, count, plural } from '../format';
 import * as feed from '../live/feed';
 import { linkTo } from '../place';
-import { bare, Use } from './lists';
+import { bare, Unfiltered, Use } from './lists';
 
 /** Screen readers are told of arrivals this often at most. */
 const SPOKEN_MS = 20_000;
@@ -41,6 +41,7 @@ export function Live({ tz, domain }: { tz: string; domain: string | null }) {
             'Today so far: –'
           )}
         </p>
+        <Unfiltered what="All receipts" />
         <ol aria-label="Newest receipts">
           {shown.value.map((receipt) => (
             <Line key={feed.idOf(receipt)} receipt={receipt} tz={tz} />

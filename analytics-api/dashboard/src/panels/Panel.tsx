@@ -100,6 +100,6 @@ function CsvButton({ address, name }: { address: string; name: string }) {
 /** `receipts-top-content-2026-11-21`. */
 function fileName(title: string): string {
   const view = place.value.view;
-  const about = view.name === 'overview' ? '' : `-${view.id.slice(0, 8)}`;
+  const about = 'id' in view ? `-${view.id.slice(0, 8)}` : '';
   return `receipts-${title.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-')}${about}-${new Date().toISOString().slice(0, 10)}`;
 }

@@ -4,11 +4,13 @@ import type { ComponentChildren } from 'preact';
 import type { Dashboard } from '../api/answers';
 import { dashboard } from '../api/questions';
 import { useAsk } from '../ask';
-import { type Change, change, count, PURPOSES, share, span, words } from '../format';
+import { type Change, change, count, dateTime, PURPOSES, share, words } from '../format';
 import { linkTo } from '../place';
 import type { Chosen } from './chosen';
 import { Panel } from './Panel';
 import { BeforeVerification, ProvenPart } from './Trust';
+
+type Period = NonNullable<Dashboard['previous']>;
 
 export function Totals({ chosen }: { chosen: Chosen }) {
   // The period before has the same length, so it needs both ends.
@@ -16,13 +18,15 @@ export function Totals({ chosen }: { chosen: Chosen }) {
   const asked = useAsk(JSON.stringify(query), (signal) => dashboard(query, signal));
   return (
     <Panel id="totals" title="Totals" asked={asked} rows={1}>
-      {(data) => <Figures data={data} />}
+      {(data) => <Figures data={data} tz={chosen.place.tz} />}
     </Panel>
   );
 }
 
-function Figures({ data }: { data: Dashboard }) {
-  const { previous, totalReceipts: all, usageByPurpose } = data;
+function Figures({ data, tz }: { data: Dashboard; tz: string }) {
+  const { totalReceipts: all, usageByPurpose } = data;
+  // Growth from nothing says nothing.
+  const previous = data.previous?.totalReceipts ? data.previous : undefined;
   return (
     <>
       <dl class="figures">
@@ -47,13 +51,18 @@ function Figures({ data }: { data: Dashboard }) {
         ))}
       </dl>
       <p class="against">
-        {previous
-          ? `Changes are against the ${span(Date.parse(previous.to) - Date.parse(previous.from))} before.`
-          : ' '}
+        {data.previous && <Compared all={all} previous={data.previous} tz={tz} />}
         <BeforeVerification receipts={data.receiptsBeforeVerification} />
       </p>
     </>
   );
+}
+
+/** What changes are against. */
+function Compared({ all, previous, tz }: { all: number; previous: Period; tz: string }) {
+  if (all === 0) return <>No receipts in this range. They appear here within a second of their arrival.</>;
+  const before = `${dateTime(Date.parse(previous.from), tz)} – ${dateTime(Date.parse(previous.to), tz)}`;
+  return previous.totalReceipts ? <>Changes are against {before}.</> : <>No receipts before, in {before}.</>;
 }
 
 interface FigureProps {

@@ -4,7 +4,7 @@ import type { ClientCount, ContentCount, LiveReceipt, ModelUsage, Signer } from 
 import { address, clients, contents, type Filter, models, receipts, refusals } from '../api/questions';
 import { useAsk } from '../ask';
 import { dateTime, words } from '../format';
-import { linkTo } from '../place';
+import { linkTo, place } from '../place';
 import type { Chosen } from './chosen';
 import { Panel } from './Panel';
 import { type Ranked, Ranking } from './Ranking';
@@ -115,6 +115,7 @@ export function Refusals({ chosen }: { chosen: Chosen }) {
     >
       {(data) => (
         <>
+          <Unfiltered what="Counted by arrival" />
           <Ranking
             caption="Refused receipts by reason"
             nameHeading="Reason"
@@ -147,6 +148,13 @@ export function Refusals({ chosen }: { chosen: Chosen }) {
       )}
     </Panel>
   );
+}
+
+/** Says that filters of what receipts state don't apply here. */
+export function Unfiltered({ what }: { what: string }) {
+  const { purpose, modelId, trust } = place.value;
+  if (!purpose && !modelId && !trust) return null;
+  return <p class="note">{what}, of every purpose, model and trust: those filters don’t apply here.</p>;
 }
 
 /** The newest receipts of one entry, by whom; or of one client, of what. */

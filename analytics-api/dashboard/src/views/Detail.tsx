@@ -3,6 +3,7 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';
 import type { Client, Entry, PurposeCounts, TotalsByTrust } from '../api/answers';
+import { type Problem, told } from '../api/problem';
 import { address, client, entry } from '../api/questions';
 import { useAsk } from '../ask';
 import { count, dateTime, PURPOSES, share, words } from '../format';
@@ -24,6 +25,7 @@ const KEYS_MAX = 4;
 export function EntryView({ id, chosen }: { id: string; chosen: Chosen }) {
   const query = { ...chosen.query, limit: ROWS };
   const asked = useAsk(JSON.stringify([id, query]), (signal) => entry(id, query, signal));
+  if (asked.problem?.status === 404) return <Nothing kind="Entry" title="No such entry" of={asked.problem} />;
   return (
     <>
       <Title kind="Entry" title={asked.data?.title || asked.data?.url} id={id}>
@@ -70,6 +72,7 @@ export function ClientView({ of: { id, fingerprint }, chosen }: { of: ClientPlac
   const key = fingerprint === null ? {} : { keyFingerprint: fingerprint };
   const query = { ...chosen.query, ...key, limit: ROWS };
   const asked = useAsk(JSON.stringify([id, query]), (signal) => client(id, query, signal));
+  if (asked.problem?.status === 404) return <Nothing kind="Client" title="No such client" of={asked.problem} />;
   return (
     <>
       <Title kind={fingerprint === null ? 'Client ID' : 'Client'} title={onlyName(asked.data)} id={id}>
@@ -141,6 +144,15 @@ function Title({
       </h1>
       <div class="facts">{children || ' '}</div>
     </div>
+  );
+}
+
+/** In place of numbers where there can't be any, and why. */
+export function Nothing({ kind, title, of }: { kind: string; title: string; of?: Problem }) {
+  return (
+    <Title kind={kind} title={title} id="">
+      {of && <p>{told(of).advice}</p>}
+    </Title>
   );
 }
 

@@ -667,6 +667,50 @@ describe('the numbers', () => {
       expect(await page.getByText('Loading…').count()).toBe(0);
     }));
 
+  it('are none where there is no such page, entry or client', () =>
+    visit(base, {}, async ({ page, allow }) => {
+      allow(404);
+      await signIn(page, key, '#/nowhere');
+      const heading = page.getByRole('heading', { level: 1 });
+      await heading.getByText('There is no such page').waitFor();
+      await accessible(page, 'no such page');
+      const nobody = '00000000-0000-4000-8000-000000000000';
+      for (const [path, title] of [
+        [`content/${nobody}`, 'No such entry'],
+        [`clients/${nobody}`, 'No such client'],
+      ]) {
+        await page.evaluate((hash) => {
+          location.hash = hash;
+        }, `#/${path}`);
+        await heading.getByText(title ?? '').waitFor();
+        await page.getByText('No verified receipt of your domains').waitFor();
+        expect(await page.locator('.failed, .plot').count()).toBe(0);
+      }
+      await page.getByRole('link', { name: 'Overview' }).click();
+      await page.locator('.columns .live').waitFor();
+    }));
+
+  it('say where filters don’t apply, and what there is to compare with', () =>
+    visit(base, {}, async ({ page }) => {
+      await signIn(page, key, '#/?trust=unproven');
+      await settled(page);
+      await page.locator('.live').getByText('All receipts, of every purpose, model and trust').waitFor();
+      await page.locator('.refusals').getByText('those filters don’t apply here').waitFor();
+      await page
+        .locator('.against')
+        .getByText(/^Changes are against \d+ \w+ \d+, \d\d:\d\d – /)
+        .waitFor();
+      await accessible(page, 'unproven only');
+      await page.getByRole('button', { name: 'Remove filter' }).click();
+      await page.getByRole('radio', { name: 'Custom' }).check();
+      await page.getByLabel('From').fill('2001-01-01');
+      await page.getByLabel('To, included').fill('2001-01-31');
+      await page.getByRole('button', { name: 'Show' }).click();
+      await page.locator('.against').getByText('No receipts in this range.').waitFor();
+      expect(await page.locator('.change').count()).toBe(0);
+      expect(await page.locator('.note').count()).toBe(0);
+    }));
+
   it('fail one panel at a time, in words, and can be asked again', () =>
     visit(base, {}, async ({ page, allow }) => {
       allow(429, 503);
