@@ -6,7 +6,13 @@ import { asProblem } from '../api/http';
 import { type Problem, told } from '../api/problem';
 import type { Asked } from '../ask';
 import { saveCsv } from '../csv';
+import { count } from '../format';
 import { place } from '../place';
+
+interface CsvRows {
+  max: number;
+  all: number;
+}
 
 interface Props<T> {
   id: string;
@@ -16,11 +22,13 @@ interface Props<T> {
   rows?: number;
   /** Where the panel's table is to be had as CSV. */
   csv?: string;
+  /** Rows that this CSV has at most, and how many there are. */
+  csvRows?: (data: T) => CsvRows;
   actions?: ComponentChildren;
   children: (data: T) => ComponentChildren;
 }
 
-export function Panel<T>({ id, title, asked, rows = 5, csv, actions, children }: Props<T>) {
+export function Panel<T>({ id, title, asked, rows = 5, csv, csvRows, actions, children }: Props<T>) {
   const { data, problem, stale, retry } = asked;
   // An outage is the whole page's, which warns of it once (Watermark.tsx); old numbers are dimmed.
   const isTold = problem?.isOutage && data !== null && !stale;
@@ -34,7 +42,7 @@ export function Panel<T>({ id, title, asked, rows = 5, csv, actions, children }:
         <h2 id={`${id}-title`}>{title}</h2>
         <div class="actions">
           {actions}
-          {csv && <CsvButton address={csv} name={title} />}
+          {csv && <CsvButton address={csv} name={title} rows={(data && csvRows?.(data)) ?? null} />}
         </div>
       </header>
       {problem && !isTold && <Failed problem={problem} retry={retry} of={title} />}
@@ -71,7 +79,7 @@ function Skeleton({ rows }: { rows: number }) {
   );
 }
 
-function CsvButton({ address, name }: { address: string; name: string }) {
+function CsvButton({ address, name, rows }: { address: string; name: string; rows: CsvRows | null }) {
   const [state, setState] = useState<{ busy: boolean; problem: Problem | null }>({ busy: false, problem: null });
   async function save() {
     setState({ busy: true, problem: null });
@@ -83,10 +91,18 @@ function CsvButton({ address, name }: { address: string; name: string }) {
     }
   }
   const words = state.problem && told(state.problem, { retried: false });
+  const isCut = rows !== null && rows.all > rows.max;
+  const text = isCut ? `CSV, first ${count(rows.max)}` : 'CSV';
   return (
     <>
-      <button type="button" class="quiet" disabled={state.busy} onClick={save} aria-label={`Download CSV: ${name}`}>
-        CSV
+      <button
+        type="button"
+        class="quiet"
+        disabled={state.busy}
+        onClick={save}
+        aria-label={`Download ${text}${isCut ? ` of ${count(rows.all)}` : ''}: ${name}`}
+      >
+        {text}
       </button>
       {words && (
         <span class="fault" role="alert">

@@ -26,6 +26,7 @@ export function TopContent({ chosen }: { chosen: Chosen }) {
       asked={asked}
       rows={ROWS}
       csv={address('/content', { ...query, limit: CSV_ROWS })}
+      csvRows={({ totalContent: all }) => ({ max: CSV_ROWS, all })}
     >
       {(data) => (
         <Ranking
@@ -33,6 +34,7 @@ export function TopContent({ chosen }: { chosen: Chosen }) {
           nameHeading="Entry"
           secondHeading="Clients"
           rows={data.content.map((entry) => ({ ...rankedEntry(entry), second: entry.uniqueClients }))}
+          total={data.totalContent}
           all={null}
           empty={NOTHING}
         />
@@ -51,12 +53,14 @@ export function TopClients({ chosen }: { chosen: Chosen }) {
       asked={asked}
       rows={ROWS}
       csv={address('/clients', { ...query, limit: CSV_ROWS })}
+      csvRows={({ totalClients: all }) => ({ max: CSV_ROWS, all })}
     >
       {(data) => (
         <Ranking
           caption="Clients by receipts"
           nameHeading="Client"
           rows={data.clients.map(rankedClient)}
+          total={data.totalClients}
           all={null}
           empty={NOTHING}
         />
@@ -84,6 +88,7 @@ export function Models({ chosen }: { chosen: Chosen }) {
       asked={asked}
       rows={ROWS}
       csv={address('/models', { ...query, limit: CSV_ROWS })}
+      csvRows={({ totalModels: all }) => ({ max: CSV_ROWS, all })}
     >
       {(data) => (
         <Ranking
@@ -91,6 +96,7 @@ export function Models({ chosen }: { chosen: Chosen }) {
           nameHeading="Model"
           secondHeading="Clients"
           rows={rows(data.models)}
+          total={data.totalModels}
           all={null}
           empty={NOTHING}
         />
@@ -112,6 +118,7 @@ export function Refusals({ chosen }: { chosen: Chosen }) {
       asked={asked}
       rows={ROWS}
       csv={address('/refusals', { ...query, limit: CSV_ROWS })}
+      csvRows={({ totalRefused: all }) => ({ max: CSV_ROWS, all })}
     >
       {(data) => (
         <>
@@ -157,8 +164,8 @@ export function Unfiltered({ what }: { what: string }) {
   return <p class="note">{what}, of every purpose, model and trust: those filters don’t apply here.</p>;
 }
 
-/** The newest receipts of one entry, by whom; or of one client, of what. */
-export function NewestReceipts({ chosen, filter }: { chosen: Chosen; filter: Filter }) {
+/** The newest receipts of one entry, by whom; or of one client, of what. There are `all`. */
+export function NewestReceipts({ chosen, filter, all }: { chosen: Chosen; filter: Filter; all: number }) {
   const query = { ...chosen.query, ...filter };
   const asked = useAsk(JSON.stringify(query), (signal) => receipts({ ...query, limit: ROWS }, signal));
   const { tz } = chosen.place;
@@ -169,6 +176,7 @@ export function NewestReceipts({ chosen, filter }: { chosen: Chosen; filter: Fil
       asked={asked}
       rows={ROWS}
       csv={address('/receipts', { ...query, limit: CSV_RECEIPTS })}
+      csvRows={() => ({ max: CSV_RECEIPTS, all })}
     >
       {(data) =>
         data.receipts.length === 0 ? (

@@ -51,18 +51,20 @@ export function EntryView({ id, chosen }: { id: string; chosen: Chosen }) {
           asked={asked}
           rows={ROWS}
           csv={address('/clients', { ...chosen.query, entryId: id, limit: CSV_ROWS })}
+          csvRows={({ uniqueClients: all }) => ({ max: CSV_ROWS, all })}
         >
           {(data) => (
             <Ranking
               caption="Clients of this entry by receipts"
               nameHeading="Client"
               rows={data.topClients.map(rankedClient)}
+              total={data.uniqueClients}
               all={data.totalReceipts}
               empty="Nobody used this entry in this range."
             />
           )}
         </Panel>
-        <NewestReceipts chosen={chosen} filter={{ entryId: id }} />
+        <NewestReceipts chosen={chosen} filter={{ entryId: id }} all={asked.data?.totalReceipts ?? 0} />
       </div>
     </>
   );
@@ -98,18 +100,20 @@ export function ClientView({ of: { id, fingerprint }, chosen }: { of: ClientPlac
           asked={asked}
           rows={ROWS}
           csv={address('/content', { ...chosen.query, clientId: id, ...key, limit: CSV_ROWS })}
+          csvRows={({ uniqueContent: all }) => ({ max: CSV_ROWS, all })}
         >
           {(data) => (
             <Ranking
               caption="Entries this client used, by receipts"
               nameHeading="Entry"
               rows={data.topContent.map(rankedEntry)}
+              total={data.uniqueContent}
               all={data.totalReceipts}
               empty="This client used nothing in this range."
             />
           )}
         </Panel>
-        <NewestReceipts chosen={chosen} filter={{ clientId: id, ...key }} />
+        <NewestReceipts chosen={chosen} filter={{ clientId: id, ...key }} all={asked.data?.totalReceipts ?? 0} />
       </div>
     </>
   );

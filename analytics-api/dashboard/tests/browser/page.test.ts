@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import { beforeAll, describe, expect, inject, it } from 'vitest';
-import { articles, clients, HOSTILE } from './sample';
+import { articles, clients, HOSTILE, uuid } from './sample';
 import { Service } from './service';
 import { accessible, settled, signIn, visit } from './visit';
 
@@ -536,6 +536,40 @@ describe('the numbers', () => {
         // A spreadsheet would run it.
         expect(saved).not.toMatch(/(^|,)"?=/m);
       }
+    }));
+
+  it('say how many rows they leave out, in the list and in the file', () =>
+    visit(base, { acceptDownloads: true }, async ({ page }) => {
+      const [client] = clients();
+      const [article] = articles();
+      if (!client || !article) throw new Error('there are some');
+      const publisher = 'many.example';
+      const many = service.keyOf(publisher);
+      await service.send(
+        client.signer,
+        Array.from({ length: 101 }, (_, at) => ({
+          entryId: uuid(`many ${at}`),
+          url: `https://${publisher}/${at}`,
+          timestampMs: Date.now() - at,
+          purpose: 'training' as const,
+          publisher,
+        })),
+      );
+      await service.counted(101, many);
+      await signIn(page, many);
+      await settled(page);
+      const content = page.locator('.panel.content');
+      await content.getByText('The first 8 of 101.').waitFor();
+      const button = content.getByRole('button', { name: 'Download CSV, first 100 of 101: Top content' });
+      expect(await button.innerText()).toBe('CSV, first 100');
+      const [download] = await Promise.all([page.waitForEvent('download'), button.click()]);
+      const lines = readFileSync(await download.path(), 'utf8')
+        .trimEnd()
+        .split('\r\n');
+      expect(lines.length).toBe(1 + 100);
+      // One client has no more to it.
+      expect(await page.locator('.panel.clients').getByRole('button').innerText()).toBe('CSV');
+      expect(await page.locator('.panel.clients .more').count()).toBe(0);
     }));
 
   it('show strangers’ text as text', () =>
