@@ -861,6 +861,17 @@ describe('everybody', () => {
         }
         throw new Error(`${wanted} isn't reached by Tab`);
       };
+      // The tape is one stop, and arrow keys go through it.
+      const line = page.locator('.live li a');
+      await line.first().waitFor();
+      expect(await page.locator('.live li a:not([tabindex="-1"])').count()).toBe(1);
+      await line.first().focus();
+      await page.keyboard.press('ArrowDown');
+      const isFocused = (at: number) => line.nth(at).evaluate((link) => link === document.activeElement);
+      expect(await isFocused(1)).toBe(true);
+      await page.keyboard.press('ArrowUp');
+      expect(await isFocused(0)).toBe(true);
+      await page.getByRole('radio', { name: '7 days' }).focus();
       await tabTo('slider');
       const slider = page.getByRole('slider');
       await page.keyboard.press('End');
