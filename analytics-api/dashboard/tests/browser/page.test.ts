@@ -894,6 +894,18 @@ describe('everybody', () => {
       expect(page.url()).toContain('range=');
     }));
 
+  it('may print the numbers, and nothing to press', () =>
+    visit(base, { colorScheme: 'dark' }, async ({ page }) => {
+      await signIn(page, key, '#/?trust=unproven');
+      await settled(page);
+      await page.emulateMedia({ media: 'print' });
+      expect(await page.evaluate(() => getComputedStyle(document.body).color)).toBe('rgb(0, 0, 0)');
+      expect(await page.locator('.live, .tools, .actions, select').locator('visible=true').count()).toBe(0);
+      expect(await page.locator('.ranges .choice').locator('visible=true').allInnerTexts()).toEqual(['7 days']);
+      for (const shown of ['.watermark', '.filters', '.proven-part', '.panel.clients .trust', '.panel.content tbody'])
+        expect(await page.locator(shown).first().isVisible(), shown).toBe(true);
+    }));
+
   it('may zoom by dragging', () =>
     visit(base, {}, async ({ page }) => {
       await signIn(page, key);
