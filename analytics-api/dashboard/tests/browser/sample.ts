@@ -101,8 +101,8 @@ export function uses(receipts: number, days: number, nowMs: number): { client: n
 /** Operators of the first clients; the others' receipts are unproven. */
 const OPERATORS = ['atlas.example', 'heron-labs.example', 'quill.example'];
 
-/** Lists the articles, registers the operators, and sends the uses. */
-export async function fill(service: Service, key: string, receipts: number, days: number): Promise<void> {
+/** Lists the articles, registers the operators, and sends the uses; returns their senders. */
+export async function fill(service: Service, key: string, receipts: number, days: number): Promise<Signer[]> {
   for (const article of articles()) await service.list(article, key);
   const senders = clients();
   for (const [at, { signer }] of senders.entries()) {
@@ -115,6 +115,7 @@ export async function fill(service: Service, key: string, receipts: number, days
     await service.send(signer, own);
   }
   await service.counted(receipts, key);
+  return senders.map(({ signer }) => signer);
 }
 
 function likelihood(ms: number, nowMs: number, days: number): number {
