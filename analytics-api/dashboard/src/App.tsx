@@ -8,7 +8,7 @@ import { Warning, Watermark } from './panels/Watermark';
 import { linkTo, place } from './place';
 import { key, signOut } from './session';
 import { theme, toggleTheme } from './theme';
-import { ClientView, EntryView } from './views/Detail';
+import { ClientView, EntryView, Nothing } from './views/Detail';
 import { Overview } from './views/Overview';
 import { SignIn } from './views/SignIn';
 import { forgetWatermark } from './watermark';
@@ -25,7 +25,7 @@ function Dashboard() {
   const now = chosen(where);
   const { view } = where;
   const main = useRef<HTMLElement>(null);
-  const viewKey = view.name === 'overview' ? 'overview' : `${view.name} ${view.id}`;
+  const viewKey = JSON.stringify(view);
   const first = useRef(true);
 
   useEffect(() => {
@@ -38,7 +38,6 @@ function Dashboard() {
   }, [viewKey]);
 
   useEffect(() => {
-    refresh();
     const back = () => {
       if (document.visibilityState === 'visible' && serverNow() - asOf.peek() > AWAY_MS) refresh();
     };
@@ -89,7 +88,8 @@ function Dashboard() {
           </>
         )}
         {view.name === 'content' && <EntryView id={view.id} chosen={now} />}
-        {view.name === 'client' && <ClientView id={view.id} chosen={now} />}
+        {view.name === 'unknown' && <Nothing kind="Address" title="There is no such page" />}
+        {view.name === 'client' && <ClientView of={view} chosen={now} />}
       </main>
       <footer>
         <p>Receipts count at the time of access they state. Every signature was checked once.</p>

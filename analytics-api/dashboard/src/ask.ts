@@ -6,6 +6,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { asProblem, isAbort } from './api/http';
 import type { Problem } from './api/problem';
 import { serverNow } from './clock';
+import { setLoad } from './loads';
 
 /** As of when ranges end, for all panels alike. Moves when there is news. */
 export const asOf = signal(serverNow());
@@ -18,6 +19,7 @@ export function refresh(): void {
 export interface Asked<T> {
   /** The newest answer; while another selection is on its way still that of the last. */
   data: T | null;
+  /** Why the last request for this selection failed. */
   problem: Problem | null;
   /** Whether what is shown belongs to an earlier selection. */
   stale: boolean;
@@ -32,26 +34,32 @@ const WAIT_S_MAX = 60;
  * passes by itself is followed by another try.
  */
 export function useAsk<T>(question: string, ask: (signal: AbortSignal) => Promise<T>): Asked<T> {
-  const [state, setState] = useState<{ data: T | null; of: string; problem: Problem | null }>({
+  const [state, setState] = useState<{ data: T | null; of: string; problem: Problem | null; failed: string }>({
     data: null,
     of: '',
     problem: null,
+    failed: '',
   });
   const [attempt, setAttempt] = useState(0);
   const failures = useRef(0);
+  const load = useRef({}).current;
+  useEffect(() => () => setLoad(load, null), []);
   useEffect(() => {
+    if (state.failed !== question && state.of !== question) setLoad(load, 'awaited');
     const controller = new AbortController();
     let timer: ReturnType<typeof setTimeout> | undefined;
     ask(controller.signal).then(
       (data) => {
         if (controller.signal.aborted) return;
         failures.current = 0;
-        setState({ data, of: question, problem: null });
+        setLoad(load, null);
+        setState({ data, of: question, problem: null, failed: '' });
       },
       (error: unknown) => {
         if (controller.signal.aborted || isAbort(error)) return;
         const problem = asProblem(error);
-        setState((last) => ({ ...last, problem }));
+        setLoad(load, problem.isOutage ? 'failed' : null);
+        setState((last) => ({ ...last, problem, failed: question }));
         if (!problem.passes) return;
         failures.current += 1;
         const growing = Math.min(WAIT_S_MAX, WAIT_S_MIN * 2 ** (failures.current - 1));
@@ -63,5 +71,6 @@ export function useAsk<T>(question: string, ask: (signal: AbortSignal) => Promis
       clearTimeout(timer);
     };
   }, [question, asOf.value, attempt]);
-  return { ...state, stale: state.of !== question, retry: () => setAttempt((n) => n + 1) };
+  const problem = state.failed === question ? state.problem : null;
+  return { data: state.data, problem, stale: state.of !== question, retry: () => setAttempt((n) => n + 1) };
 }

@@ -8,14 +8,8 @@ describe('numbers', () => {
   });
 
   it('have shares', () => {
-    expect([share(1, 3), share(1, 20), share(1, 5000), share(0, 9), share(0, 0), share(9, 9)]).toEqual([
-      '33%',
-      '5.0%',
-      '<0.1%',
-      '0.0%',
-      '–',
-      '100%',
-    ]);
+    const parts = [share(1, 3), share(1, 20), share(1, 5000), share(0, 9), share(0, 0), share(9, 9), share(999, 1000)];
+    expect(parts).toEqual(['33%', '5.0%', '<0.1%', '0%', '–', '100%', '>99%']);
   });
 
   it('change in words', () => {
@@ -31,7 +25,7 @@ describe('numbers', () => {
       { direction: 'more', text: '+20%' },
       { direction: 'less', text: '−17%' },
       { direction: 'same', text: 'no change' },
-      { direction: 'more', text: 'none before' },
+      { direction: 'more', text: 'new' },
       { direction: 'same', text: 'no change' },
       { direction: 'more', text: '×167' },
       { direction: 'less', text: '−100%' },

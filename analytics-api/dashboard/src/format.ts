@@ -13,17 +13,19 @@ export const count = (value: number): string => whole.format(value);
 /** For an axis: 1.2K, 3M. */
 export const compact = (value: number): string => (value < 10_000 ? whole.format(value) : short.format(value));
 
-/** `part` of `all` as 12.3%; nothing of nothing is a dash. */
+/** `part` of `all` as 12.3%; nothing of nothing is a dash. Only all is 100%, and only none 0%. */
 export function share(part: number, all: number): string {
   if (all === 0) return '–';
   const percent = (part / all) * 100;
-  if (percent > 0 && percent < 0.1) return '<0.1%';
+  if (part === 0) return '0%';
+  if (percent < 0.1) return '<0.1%';
+  if (part < all && percent >= 99.5) return '>99%';
   return `${percent < 10 ? percent.toFixed(1) : Math.round(percent)}%`;
 }
 
 export interface Change {
   direction: 'more' | 'less' | 'same';
-  /** `+12.4%`, `−3%`, `×2.4`; without an earlier value, words. */
+  /** `+12.4%`, `−3%`, `×24`; without an earlier value, words. */
   text: string;
 }
 
@@ -31,7 +33,7 @@ export interface Change {
 export function change(now: number, before: number): Change {
   if (now === before) return { direction: 'same', text: 'no change' };
   const direction = now > before ? 'more' : 'less';
-  if (before === 0) return { direction, text: 'none before' };
+  if (before === 0) return { direction, text: 'new' };
   const ratio = now / before;
   if (ratio >= 10) return { direction, text: `×${whole.format(Math.round(ratio))}` };
   const percent = Math.abs(ratio - 1) * 100;

@@ -12,6 +12,7 @@ describe('places', () => {
       '#/?range=2026-11-01T00:00:00.000Z..2026-11-01T02:00:00.000Z&metric=clients',
       `#/content/${ID}?range=1h&model=gpt+4%26x%3D1`,
       `#/clients/${ID}?domain=news.example`,
+      `#/clients/${ID}/${'0f'.repeat(32)}?range=24h`,
     ]) {
       expect(placeHash(parsePlace(hash))).toBe(hash);
     }
@@ -20,9 +21,6 @@ describe('places', () => {
   it('pass over what they don’t know', () => {
     const plain = placeHash(parsePlace(''));
     for (const hash of [
-      '#/nowhere',
-      '#/content/../../etc',
-      '#/content/<script>',
       '#/?range=forever&interval=second&tz=Mars/Olympus&purpose=fun&metric=cats',
       '#/?range=2026-11-05..2026-11-01',
       '#/?range=2026-02-30..2026-03-01',
@@ -30,6 +28,9 @@ describe('places', () => {
       `#/?model=${'x'.repeat(2000)}`,
     ]) {
       expect(placeHash(parsePlace(hash)), hash).toBe(plain);
+    }
+    for (const hash of ['#/nowhere', '#/content/../../etc', '#/content/<script>', '#/clients/']) {
+      expect(placeHash(parsePlace(hash)), hash).toBe('#/unknown');
     }
   });
 });

@@ -6,7 +6,12 @@ import { PURPOSES, type Purpose } from './format';
 import { INTERVALS, type Interval, isDay, PRESETS, type Preset, type Range } from './ranges';
 import { isZone, ownZone } from './zones';
 
-export type View = { name: 'overview' } | { name: 'content'; id: string } | { name: 'client'; id: string };
+/** A client is an ID and a key; without a key, the view is of all keys that use the ID. */
+export type View =
+  | { name: 'overview' }
+  | { name: 'content'; id: string }
+  | { name: 'client'; id: string; fingerprint: string | null }
+  | { name: 'unknown' };
 
 export const METRICS = ['receipts', 'clients', 'content'] as const;
 export type Metric = (typeof METRICS)[number];
@@ -57,20 +62,28 @@ export function placeHash(place: Place): string {
   if (place.modelId) params.set('model', place.modelId);
   if (place.trust) params.set('trust', place.trust);
   if (place.domain) params.set('domain', place.domain);
-  const { view } = place;
-  const path = view.name === 'overview' ? '/' : view.name === 'content' ? `/content/${view.id}` : `/clients/${view.id}`;
+  const path = viewPath(place.view);
   // What needs no escape there is easier to read.
   const text = params.toString().replaceAll('%2F', '/').replaceAll('%3A', ':');
   return text ? `#${path}?${text}` : `#${path}`;
 }
 
+function viewPath(view: View): string {
+  if (view.name === 'overview') return '/';
+  if (view.name === 'unknown') return '/unknown';
+  if (view.name === 'content') return `/content/${view.id}`;
+  return view.fingerprint === null ? `/clients/${view.id}` : `/clients/${view.id}/${view.fingerprint}`;
+}
+
 function parseView(path: string): View {
-  const [, kind, id = ''] = path.split('/', 3);
+  if (path === '' || path === '/') return { name: 'overview' };
+  const [, kind, id = '', key = ''] = path.split('/', 4);
   if (/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(id)) {
     if (kind === 'content') return { name: 'content', id: id.toLowerCase() };
-    if (kind === 'clients') return { name: 'client', id: id.toLowerCase() };
+    const fingerprint = /^[0-9a-f]{64}$/i.test(key) ? key.toLowerCase() : null;
+    if (kind === 'clients') return { name: 'client', id: id.toLowerCase(), fingerprint };
   }
-  return { name: 'overview' };
+  return { name: 'unknown' };
 }
 
 function parseRange(value: string | null): Range {

@@ -2,6 +2,7 @@
 
 import { computed, signal } from '@preact/signals';
 import { serverNow } from './clock';
+import { failing } from './loads';
 
 interface Heard {
   throughMs: number;
@@ -19,6 +20,9 @@ if (typeof window !== 'undefined') setInterval(() => (tick.value = serverNow()),
 /** An answer behind by more than this is worth a warning: usually it is under a second. */
 export const BEHIND_MS_MAX = 15_000;
 
+/** The stream repeats its totals more often than this, so silence is worth a warning. */
+export const SILENCE_MS_MAX = 90_000;
+
 /** From any answer. */
 export function heardWatermark(completeThrough: string, incomplete: boolean): void {
   const throughMs = Date.parse(completeThrough);
@@ -35,12 +39,19 @@ export function forgetWatermark(): void {
 
 export type Completeness =
   | { state: 'unknown' }
-  | { state: 'complete' | 'behind' | 'incomplete'; throughMs: number; behindMs: number; ageMs: number };
+  | { state: 'complete' | 'behind' | 'incomplete' | 'stale'; throughMs: number; behindMs: number };
 
 export const completeness = computed<Completeness>(() => {
   const last = heard.value;
   if (!last) return { state: 'unknown' };
   const behindMs = Math.max(0, last.atMs - last.throughMs);
-  const state = last.incomplete ? 'incomplete' : behindMs > BEHIND_MS_MAX ? 'behind' : 'complete';
-  return { state, throughMs: last.throughMs, behindMs, ageMs: Math.max(0, tick.value - last.atMs) };
+  const isOld = tick.value - last.atMs > SILENCE_MS_MAX;
+  const state = last.incomplete
+    ? 'incomplete'
+    : failing.value || isOld
+      ? 'stale'
+      : behindMs > BEHIND_MS_MAX
+        ? 'behind'
+        : 'complete';
+  return { state, throughMs: last.throughMs, behindMs };
 });

@@ -15,7 +15,6 @@ export type ContentCount = Schemas['ContentCount'];
 export type ClientCount = Schemas['ClientCount'];
 export type Signer = Schemas['Signer'];
 export type TotalsByTrust = Schemas['TotalsByTrust'];
-export type ByTrust = Schemas['ByTrust'];
 export type ModelUsage = Schemas['ModelUsage'];
 export type LiveReceipt = Schemas['ListedReceipt'];
 

@@ -11,7 +11,7 @@ describe('problems', () => {
       [401, 'invalid_api_key', 'This API key isn’t valid'],
       [401, 'expired_api_key', 'This API key has expired'],
       [403, 'insufficient_scope', 'This API key may not read'],
-      [403, 'domain_not_verified', 'Not your domain'],
+      [403, 'domain_not_verified', 'No verified domain'],
       [404, 'not_found', 'Nothing here'],
       [429, 'rate_limited', 'Too many requests'],
       [503, 'warehouse_unavailable', 'Busy or unavailable'],
@@ -33,6 +33,11 @@ describe('problems', () => {
       'This account reads two streams; end one first. Try again in 10 s.',
     );
     expect(told(new Problem(0, 'unreachable', '')).title).toBe('No answer');
+    const other = new Problem(403, 'domain_not_verified', 'other.example is not a verified domain');
+    expect(told(other)).toEqual({ title: 'Not your domain', advice: 'other.example is not a verified domain.' });
+    const none = told(new Problem(403, 'domain_not_verified', 'the account has no verified domain'));
+    expect(none.title).toBe('No verified domain');
+    expect(none.advice).toMatch(/^The account has no verified domain\. POST .* sign in again\.$/);
   });
 
   it('come from whatever answered', async () => {

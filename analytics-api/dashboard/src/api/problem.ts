@@ -29,6 +29,11 @@ export class Problem extends Error {
   get passes(): boolean {
     return this.status === 429 || this.status >= 500 || this.status === 0;
   }
+
+  /** Whether the service didn't answer, or couldn't. */
+  get isOutage(): boolean {
+    return this.status === 0 || this.status >= 500;
+  }
 }
 
 /** What a refused answer says. */
@@ -64,9 +69,14 @@ export interface Told {
 /** In words: what happened, and what to do. `retried`: the page asks again by itself. */
 export function told(problem: Problem, { retried = true } = {}): Told {
   const { title, advice } = inWords(problem, retried);
-  // The API's details are parts of sentences.
-  return { title, advice: advice.charAt(0).toUpperCase() + advice.slice(1).replace(/[^.!?…]$/, '$&.') };
+  // The API's details are parts of sentences; a domain's name stays as it is written.
+  const isName = /^[^ ]+\.[^ ]/.test(advice);
+  const raised = isName ? advice : advice.charAt(0).toUpperCase() + advice.slice(1);
+  return { title, advice: raised.replace(/[^.!?…]$/, '$&.') };
 }
+
+const VERIFY =
+  'POST /api/v1/verification/generate names a DNS record, file or tag that proves a domain; then sign in again.';
 
 function inWords(problem: Problem, retried: boolean): Told {
   const later = problem.retryAfterS === null ? 'in a moment' : `in ${problem.retryAfterS} s`;
@@ -85,9 +95,13 @@ function inWords(problem: Problem, retried: boolean): Told {
         ? { title: 'This API key has expired', advice: 'Create a new key and sign in with it.' }
         : { title: 'This API key isn’t valid', advice: 'It is mistyped, was revoked, or belongs to another service.' };
     case 403:
-      return problem.code === 'domain_not_verified'
-        ? { title: 'Not your domain', advice: problem.detail || 'No verified domain of this key covers it.' }
-        : { title: 'This API key may not read', advice: problem.detail || 'It needs the scope “read”.' };
+      if (problem.code === 'domain_not_verified') {
+        // It names the domain, or the account has none.
+        return /\.\S+ is not/.test(problem.detail)
+          ? { title: 'Not your domain', advice: problem.detail }
+          : { title: 'No verified domain', advice: `${problem.detail || 'this account has none'}. ${VERIFY}` };
+      }
+      return { title: 'This API key may not read', advice: problem.detail || 'It needs the scope “read”.' };
     case 404:
       return { title: 'Nothing here', advice: problem.detail || 'No verified receipt of your domains names it.' };
     case 429:

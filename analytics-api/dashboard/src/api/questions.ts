@@ -18,7 +18,7 @@ type QueryOf<Name extends keyof operations> = NonNullable<operations[Name]['para
 /** Range, zone and filters, as all questions take them. */
 export type Filter = Pick<
   QueryOf<'timeseries'>,
-  'from' | 'to' | 'tz' | 'purpose' | 'modelId' | 'trust' | 'domain' | 'clientId' | 'entryId'
+  'from' | 'to' | 'tz' | 'purpose' | 'modelId' | 'trust' | 'domain' | 'clientId' | 'keyFingerprint' | 'entryId'
 >;
 
 /** What isn't an answer was thrown on the way. */

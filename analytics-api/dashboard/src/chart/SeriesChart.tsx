@@ -7,7 +7,7 @@ import { count, dateTime, hourMinute, plural, weekdayDate, words } from '../form
 import type { Interval } from '../ranges';
 import { theme } from '../theme';
 import { mayGrow, plot, pointAt } from './plot';
-import { endOf, type Series } from './stack';
+import { columnsOf, endOf, type Series } from './stack';
 
 interface Props {
   series: Series;
@@ -147,9 +147,8 @@ function read(series: Series, at: number | null, anchor: number | null, interval
   const sum = (values: number[]) => values.slice(from, to + 1).reduce((all, value) => all + value, 0);
   const spanned = when(start, endOf(series, to), from === to ? interval : null, tz);
   // Distinct clients of two hours aren't the sum of both.
-  if (!series.adds && from !== to) return { when: spanned, values: [] };
-  const values = series.layers.map((layer) => ({ key: layer.key, value: sum(layer.values) }));
-  if (values.length > 1) values.unshift({ key: 'total', value: sum(series.totals) });
+  if (!series.proven && from !== to) return { when: spanned, values: [] };
+  const values = columnsOf(series).map(({ key, values }) => ({ key, value: sum(values) }));
   return { when: spanned, values };
 }
 

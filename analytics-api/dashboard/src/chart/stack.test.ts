@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import type { Timeseries } from '../api/answers';
-import { bucketAt, endOf, seriesOf, tops } from './stack';
+import { bucketAt, columnsOf, endOf, seriesOf, tops } from './stack';
 
 const HOUR_MS = 3_600_000;
 const points = (values: number[]) =>
   values.map((value, at) => {
     const start = new Date(at * HOUR_MS).toISOString();
-    return { start, local: start, value, byTrust: { proven: 0, unproven: value } };
+    return { start, local: start, value, byTrust: { proven: Math.min(1, value), unproven: value } };
   });
 const answer = (rest: Partial<Timeseries>): Timeseries =>
   ({
@@ -38,7 +38,14 @@ describe('a series', () => {
       [1, 2, 4, 4],
       [6, 2, 6, 5],
     ]);
-    expect(grouped.adds).toBe(true);
+    expect(grouped.proven).toEqual([2, 1, 3, 2]);
+    expect(columnsOf(grouped).map(({ key }) => key)).toEqual([
+      'receipts',
+      'training',
+      'inference',
+      'research',
+      'proven',
+    ]);
   });
 
   it('finds buckets by time', () => {
@@ -52,6 +59,7 @@ describe('a series', () => {
   it('of distinct things is one layer that doesn’t add up', () => {
     const clients = seriesOf(answer({ metric: 'clients', points: points([3, 1]) }));
     expect(clients.layers).toEqual([{ key: 'clients', values: [3, 1] }]);
-    expect(clients.adds).toBe(false);
+    expect(clients.proven).toBeNull();
+    expect(columnsOf(clients)).toEqual(clients.layers);
   });
 });

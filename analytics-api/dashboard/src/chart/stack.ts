@@ -16,8 +16,8 @@ export interface Series {
   /** Bottom first. */
   layers: Layer[];
   totals: number[];
-  /** Whether buckets add up: receipts do, distinct clients and entries don't. */
-  adds: boolean;
+  /** The proven part of each total; null for distinct clients and entries, which don't add up. */
+  proven: number[] | null;
 }
 
 export function seriesOf(answer: Timeseries): Series {
@@ -29,14 +29,26 @@ export function seriesOf(answer: Timeseries): Series {
         return found ? [{ key: purpose, values: found.points.map((point) => point.value) }] : [];
       });
   const points = answer.points ?? grouped[0]?.points ?? [];
+  const all = answer.points ? [answer.points] : grouped.map((series) => series.points);
   const starts = points.map((point) => Date.parse(point.start));
   return {
     starts,
     endMs: Date.parse(answer.to),
     layers,
-    totals: starts.map((_, at) => sumAt(layers, at)),
-    adds: answer.metric === 'receipts',
+    totals: starts.map((_, at) => sum(layers.map((layer) => layer.values[at] ?? 0))),
+    proven:
+      answer.metric === 'receipts'
+        ? starts.map((_, at) => sum(all.map((layer) => layer[at]?.byTrust.proven ?? 0)))
+        : null,
   };
+}
+
+/**
+ * The columns of a table: all receipts, each layer, and the proven part; distinct things have one.
+ */
+export function columnsOf({ layers, totals, proven }: Series): Layer[] {
+  if (!proven) return layers;
+  return [{ key: 'receipts', values: totals }, ...layers, { key: 'proven', values: proven }];
 }
 
 /** The tops of the layers, bottom first. */
@@ -73,4 +85,4 @@ export function bucketAt(series: Series, ms: number): number {
   return low;
 }
 
-const sumAt = (layers: readonly Layer[], at: number) => layers.reduce((sum, layer) => sum + (layer.values[at] ?? 0), 0);
+const sum = (values: readonly number[]): number => values.reduce((all, value) => all + value, 0);

@@ -8,6 +8,7 @@ import type { Problem } from '../api/problem';
 import { receipts as newestReceipts } from '../api/questions';
 import { asOf, refresh } from '../ask';
 import { serverNow } from '../clock';
+import { setLoad } from '../loads';
 import { addDays, dayOf } from '../ranges';
 import { heardWatermark } from '../watermark';
 import { EventParser, type ServerEvent } from './events';
@@ -40,8 +41,14 @@ export function listen(tz: string, domain: string | null): () => void {
   arrived.value = 0;
   void fill(tz, domain, controller.signal);
   void keepListening(tz, domain, controller.signal);
-  return () => controller.abort();
+  return () => {
+    controller.abort();
+    setLoad(STREAM, null);
+  };
 }
+
+/** The stream among the page's loads. */
+const STREAM = {};
 
 /** What came before the stream began: the newest of today's and yesterday's. */
 async function fill(tz: string, domain: string | null, stop: AbortSignal): Promise<void> {
@@ -86,6 +93,7 @@ async function keepListening(tz: string, domain: string | null, stop: AbortSigna
       if (!isAbort(error)) problem = asProblem(error);
     }
     if (stop.aborted) return;
+    if (problem?.isOutage) setLoad(STREAM, 'failed');
     // What can't be taken would come again: without it the page continues, and looks again.
     if (lastId !== null && parser.lastId === null) followLater(() => void fill(tz, domain, stop));
     lastId = parser.lastId;
@@ -122,6 +130,7 @@ async function listenOnce(
     );
     if (!response.body) return;
     connection.value = { state: 'open', problem: null };
+    setLoad(STREAM, null);
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     for (;;) {
       const { done, value } = await reader.read();

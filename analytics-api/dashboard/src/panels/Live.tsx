@@ -7,8 +7,7 @@ import { told } from '../api/problem';
 import { clock, count, plural } from '../format';
 import * as feed from '../live/feed';
 import { linkTo } from '../place';
-import { bare } from './lists';
-import { Badge } from './Trust';
+import { bare, Unfiltered, Use } from './lists';
 
 /** Screen readers are told of arrivals this often at most. */
 const SPOKEN_MS = 20_000;
@@ -42,9 +41,10 @@ export function Live({ tz, domain }: { tz: string; domain: string | null }) {
             'Today so far: –'
           )}
         </p>
-        <ol aria-label="Newest receipts">
-          {shown.value.map((receipt) => (
-            <Line key={feed.idOf(receipt)} receipt={receipt} tz={tz} />
+        <Unfiltered what="All receipts" />
+        <ol aria-label="Newest receipts" onKeyDown={moveFocus}>
+          {shown.value.map((receipt, at) => (
+            <Line key={feed.idOf(receipt)} receipt={receipt} tz={tz} isFirst={at === 0} />
           ))}
         </ol>
         {shown.value.length === 0 && <p class="empty">New receipts appear here within a second.</p>}
@@ -54,18 +54,30 @@ export function Live({ tz, domain }: { tz: string; domain: string | null }) {
   );
 }
 
-function Line({ receipt, tz }: { receipt: LiveReceipt; tz: string }) {
+/** Arrow keys go from receipt to receipt: the list is one stop of Tab. */
+function moveFocus(event: KeyboardEvent) {
+  const lines = [...(event.currentTarget as HTMLElement).querySelectorAll<HTMLElement>('a')];
+  const now = lines.indexOf(document.activeElement as HTMLElement);
+  const steps: Record<string, number> = { ArrowDown: now + 1, ArrowUp: now - 1, Home: 0, End: lines.length - 1 };
+  const step = steps[event.key];
+  if (step === undefined) return;
+  lines[step]?.focus();
+  event.preventDefault();
+}
+
+function Line({ receipt, tz, isFirst }: { receipt: LiveReceipt; tz: string; isFirst: boolean }) {
   return (
     <li>
       <time dateTime={receipt.receivedAt}>{clock(Date.parse(receipt.receivedAt), tz)}</time>
-      <a href={linkTo({ view: { name: 'content', id: receipt.entryId } })} title={receipt.title || receipt.url}>
+      <a
+        class="cut"
+        href={linkTo({ view: { name: 'content', id: receipt.entryId } })}
+        tabIndex={isFirst ? 0 : -1}
+        title={receipt.title || receipt.url}
+      >
         {receipt.title || bare(receipt.url)}
       </a>
-      <span class="by">
-        <i class={`swatch ${receipt.purpose}`} />
-        {receipt.purpose}
-        {receipt.clientName && <> · {receipt.clientName}</>} <Badge trust={receipt.trust} />
-      </span>
+      <Use receipt={receipt} by={receipt.clientName} />
     </li>
   );
 }

@@ -6,7 +6,7 @@ import type { Timeseries } from '../api/answers';
 import { address, type Filter, timeseries } from '../api/questions';
 import { useAsk } from '../ask';
 import { SeriesChart, when } from '../chart/SeriesChart';
-import { endOf, seriesOf } from '../chart/stack';
+import { columnsOf, endOf, seriesOf } from '../chart/stack';
 import { count, words } from '../format';
 import { go, METRICS, type Metric, zoomTo } from '../place';
 import { completeness } from '../watermark';
@@ -66,6 +66,7 @@ function Shown({ data, chosen, noun, asTable }: { data: Timeseries; chosen: Chos
   // A bucket of the finest interval has nothing finer in it.
   const zoomable = interval !== 'minute' || series.starts.length > 2;
   if (asTable) {
+    const columns = columnsOf(series);
     return (
       // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
       <section class="scroll" aria-label="Over time, as a table" tabIndex={0}>
@@ -73,28 +74,22 @@ function Shown({ data, chosen, noun, asTable }: { data: Timeseries; chosen: Chos
           <thead>
             <tr>
               <th scope="col">{words(interval)}</th>
-              {series.layers.map((layer) => (
-                <th key={layer.key} scope="col" class="number">
-                  {words(layer.key)}
+              {columns.map(({ key }) => (
+                <th key={key} scope="col" class="number">
+                  {words(key)}
                 </th>
               ))}
-              {series.layers.length > 1 && (
-                <th scope="col" class="number">
-                  Total
-                </th>
-              )}
             </tr>
           </thead>
           <tbody>
             {series.starts.map((start, at) => (
               <tr key={start}>
                 <th scope="row">{when(start, endOf(series, at), interval, chosen.place.tz)}</th>
-                {series.layers.map((layer) => (
-                  <td key={layer.key} class="number">
-                    {count(layer.values[at] ?? 0)}
+                {columns.map(({ key, values }) => (
+                  <td key={key} class="number">
+                    {count(values[at] ?? 0)}
                   </td>
                 ))}
-                {series.layers.length > 1 && <td class="number">{count(series.totals[at] ?? 0)}</td>}
               </tr>
             ))}
           </tbody>

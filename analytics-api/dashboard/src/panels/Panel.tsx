@@ -6,7 +6,13 @@ import { asProblem } from '../api/http';
 import { type Problem, told } from '../api/problem';
 import type { Asked } from '../ask';
 import { saveCsv } from '../csv';
+import { count } from '../format';
 import { place } from '../place';
+
+interface CsvRows {
+  max: number;
+  all: number;
+}
 
 interface Props<T> {
   id: string;
@@ -16,12 +22,16 @@ interface Props<T> {
   rows?: number;
   /** Where the panel's table is to be had as CSV. */
   csv?: string;
+  /** Rows that this CSV has at most, and how many there are. */
+  csvRows?: (data: T) => CsvRows;
   actions?: ComponentChildren;
   children: (data: T) => ComponentChildren;
 }
 
-export function Panel<T>({ id, title, asked, rows = 5, csv, actions, children }: Props<T>) {
+export function Panel<T>({ id, title, asked, rows = 5, csv, csvRows, actions, children }: Props<T>) {
   const { data, problem, stale, retry } = asked;
+  // An outage is the whole page's, which warns of it once (Watermark.tsx); old numbers are dimmed.
+  const isTold = problem?.isOutage && data !== null && !stale;
   return (
     <section
       class={`panel ${id}`}
@@ -32,12 +42,12 @@ export function Panel<T>({ id, title, asked, rows = 5, csv, actions, children }:
         <h2 id={`${id}-title`}>{title}</h2>
         <div class="actions">
           {actions}
-          {csv && <CsvButton address={csv} name={title} />}
+          {csv && <CsvButton address={csv} name={title} rows={(data && csvRows?.(data)) ?? null} />}
         </div>
       </header>
-      {problem && <Failed problem={problem} retry={retry} of={title} />}
+      {problem && !isTold && <Failed problem={problem} retry={retry} of={title} />}
       {data !== null ? (
-        <div class={stale ? 'body stale' : 'body'}>{children(data)}</div>
+        <div class={stale || problem ? 'body stale' : 'body'}>{children(data)}</div>
       ) : (
         !problem && <Skeleton rows={rows} />
       )}
@@ -69,7 +79,7 @@ function Skeleton({ rows }: { rows: number }) {
   );
 }
 
-function CsvButton({ address, name }: { address: string; name: string }) {
+function CsvButton({ address, name, rows }: { address: string; name: string; rows: CsvRows | null }) {
   const [state, setState] = useState<{ busy: boolean; problem: Problem | null }>({ busy: false, problem: null });
   async function save() {
     setState({ busy: true, problem: null });
@@ -81,10 +91,18 @@ function CsvButton({ address, name }: { address: string; name: string }) {
     }
   }
   const words = state.problem && told(state.problem, { retried: false });
+  const isCut = rows !== null && rows.all > rows.max;
+  const text = isCut ? `CSV, first ${count(rows.max)}` : 'CSV';
   return (
     <>
-      <button type="button" class="quiet" disabled={state.busy} onClick={save} aria-label={`Download CSV: ${name}`}>
-        CSV
+      <button
+        type="button"
+        class="quiet"
+        disabled={state.busy}
+        onClick={save}
+        aria-label={`Download ${text}${isCut ? ` of ${count(rows.all)}` : ''}: ${name}`}
+      >
+        {text}
       </button>
       {words && (
         <span class="fault" role="alert">
@@ -98,6 +116,6 @@ function CsvButton({ address, name }: { address: string; name: string }) {
 /** `receipts-top-content-2026-11-21`. */
 function fileName(title: string): string {
   const view = place.value.view;
-  const about = view.name === 'overview' ? '' : `-${view.id.slice(0, 8)}`;
+  const about = 'id' in view ? `-${view.id.slice(0, 8)}` : '';
   return `receipts-${title.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-')}${about}-${new Date().toISOString().slice(0, 10)}`;
 }

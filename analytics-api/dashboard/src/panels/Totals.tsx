@@ -1,57 +1,42 @@
 // The totals of the selection, and what became of those of the period before.
 
+import type { ComponentChildren } from 'preact';
 import type { Dashboard } from '../api/answers';
 import { dashboard } from '../api/questions';
 import { useAsk } from '../ask';
-import { type Change, change, count, PURPOSES, share, span, words } from '../format';
-import type { Trust } from '../place';
+import { type Change, change, count, dateTime, PURPOSES, share, words } from '../format';
 import { linkTo } from '../place';
 import type { Chosen } from './chosen';
 import { Panel } from './Panel';
-import { BeforeVerification, OtherPart } from './Trust';
+import { BeforeVerification, ProvenPart } from './Trust';
+
+type Period = NonNullable<Dashboard['previous']>;
 
 export function Totals({ chosen }: { chosen: Chosen }) {
   // The period before has the same length, so it needs both ends.
   const query = { ...chosen.query, to: chosen.range.to, compare: 'previous' as const, limit: 0 };
   const asked = useAsk(JSON.stringify(query), (signal) => dashboard(query, signal));
-  const hasProven = useHasProven(chosen);
-  const headline = (data: Dashboard): Trust =>
-    chosen.place.trust ?? (hasProven || data.byTrust.proven.totalReceipts > 0 ? 'proven' : 'unproven');
   return (
     <Panel id="totals" title="Totals" asked={asked} rows={1}>
-      {(data) => <Figures data={data} shown={headline(data)} />}
+      {(data) => <Figures data={data} tz={chosen.place.tz} />}
     </Panel>
   );
 }
 
-/**
- * Whether the account has any proven receipt, in any range: from then on the headline is of those.
- */
-function useHasProven(chosen: Chosen): boolean {
-  const { tz, domain } = chosen.query;
-  const query = { tz, domain, trust: 'proven' as const, limit: 0 };
-  const ever = useAsk(JSON.stringify(query), (signal) => dashboard(query, signal));
-  return (ever.data?.totalReceipts ?? 0) > 0;
-}
-
-function Figures({ data, shown }: { data: Dashboard; shown: Trust }) {
-  const part = data.byTrust[shown];
-  const before = data.previous?.byTrust[shown] ?? null;
-  const all = part.totalReceipts;
-  const receipts = { proven: data.byTrust.proven.totalReceipts, unproven: data.byTrust.unproven.totalReceipts };
+function Figures({ data, tz }: { data: Dashboard; tz: string }) {
+  const { totalReceipts: all, usageByPurpose } = data;
+  // Growth from nothing says nothing.
+  const previous = data.previous?.totalReceipts ? data.previous : undefined;
   return (
     <>
       <dl class="figures">
-        <Figure
-          name={shown === 'proven' ? 'Proven receipts' : 'Unproven receipts'}
-          value={all}
-          change={before && change(all, before.totalReceipts)}
-          first
-        />
+        <Figure name="Receipts" value={all} change={previous && change(all, previous.totalReceipts)} first>
+          <ProvenPart proven={data.byTrust.proven.totalReceipts} all={all} />
+        </Figure>
         <Figure
           name="Clients"
-          value={part.uniqueClients}
-          change={before && change(part.uniqueClients, before.uniqueClients)}
+          value={data.uniqueClients}
+          change={previous && change(data.uniqueClients, previous.uniqueClients)}
         />
         {PURPOSES.map((purpose) => (
           <Figure
@@ -59,21 +44,25 @@ function Figures({ data, shown }: { data: Dashboard; shown: Trust }) {
             name={words(purpose)}
             href={linkTo({ purpose })}
             swatch={purpose}
-            value={part.usageByPurpose[purpose]}
-            note={share(part.usageByPurpose[purpose], all)}
-            change={before && change(part.usageByPurpose[purpose], before.usageByPurpose[purpose])}
+            value={usageByPurpose[purpose]}
+            note={share(usageByPurpose[purpose], all)}
+            change={previous && change(usageByPurpose[purpose], previous.usageByPurpose[purpose])}
           />
         ))}
       </dl>
       <p class="against">
-        {data.previous
-          ? `Changes are against the ${span(Date.parse(data.previous.to) - Date.parse(data.previous.from))} before.`
-          : ' '}
-        <OtherPart receipts={receipts} shown={shown} />
+        {data.previous && <Compared all={all} previous={data.previous} tz={tz} />}
         <BeforeVerification receipts={data.receiptsBeforeVerification} />
       </p>
     </>
   );
+}
+
+/** What changes are against. */
+function Compared({ all, previous, tz }: { all: number; previous: Period; tz: string }) {
+  if (all === 0) return <>No receipts in this range. They appear here within a second of their arrival.</>;
+  const before = `${dateTime(Date.parse(previous.from), tz)} – ${dateTime(Date.parse(previous.to), tz)}`;
+  return previous.totalReceipts ? <>Changes are against {before}.</> : <>No receipts before, in {before}.</>;
 }
 
 interface FigureProps {
@@ -83,11 +72,14 @@ interface FigureProps {
   /** To the numbers of this alone. */
   href?: string;
   note?: string;
-  change: Change | null;
+  change?: Change | undefined;
   first?: boolean;
+  children?: ComponentChildren;
 }
 
-function Figure({ name, value, swatch, href, note, change, first }: FigureProps) {
+/** One number: its name, its value, and what became of it since the period before. */
+export function Figure({ name, value, swatch, href, note, change, first, children }: FigureProps) {
+  const text = count(value);
   return (
     <div class={first ? 'figure first' : 'figure'}>
       <dt>
@@ -95,7 +87,9 @@ function Figure({ name, value, swatch, href, note, change, first }: FigureProps)
         {href ? <a href={href}>{name}</a> : name}
         {note && <span class="part"> {note}</span>}
       </dt>
-      <dd class="value">{count(value)}</dd>
+      <dd class="value" style={{ '--digits': text.length }}>
+        {text}
+      </dd>
       {change && (
         <dd class="change">
           <span aria-hidden="true" class="arrow">
@@ -104,6 +98,7 @@ function Figure({ name, value, swatch, href, note, change, first }: FigureProps)
           {change.text}
         </dd>
       )}
+      {children}
     </div>
   );
 }

@@ -1,35 +1,48 @@
 // Proven and unproven: whether the key of a receipt was an operator's when the receipt arrived.
 
-import type { ByTrust, Signer } from '../api/answers';
-import { count } from '../format';
-import { linkTo, place } from '../place';
+import type { Signer } from '../api/answers';
+import { count, share } from '../format';
+import { linkTo, place, type Trust } from '../place';
 
 /** Who signed, in few words: the operator, or the beginning of the key of none. */
 export const signerText = (signer: Signer): string => {
-  const key = signer.keyFingerprint?.slice(0, 8);
-  if (signer.operator) return `${signer.trust}: ${signer.operator}`;
-  return (key ? `unproven · key ${key}` : 'unproven') + claimText(signer);
+  if (signer.operator) return signer.operator;
+  return keyText(signer) + claimText(signer);
 };
+
+/** The beginning of the key. */
+export const keyText = ({ keyFingerprint }: Signer): string =>
+  keyFingerprint ? `key ${keyFingerprint.slice(0, 8)}` : 'erased key';
 
 /** Who else claims the client's ID; empty if nobody does. */
 export const claimText = (signer: Signer): string =>
   signer.clientIdClaimedBy ? ` · ID claimed by ${signer.clientIdClaimedBy.join(', ')}` : '';
 
+/** The word itself, which is never shortened: what stands beside it is. */
 export function Badge({ trust }: { trust: string }) {
   return <span class={`trust ${trust}`}>{trust}</span>;
 }
 
-/** The other part of a headline, with a link to it alone. */
-export function OtherPart({ receipts, shown }: { receipts: ByTrust; shown: 'proven' | 'unproven' }) {
-  const other = shown === 'proven' ? 'unproven' : 'proven';
-  if (place.value.trust || receipts[other] === 0) return null;
+/** The proven part of a number of receipts: a bar, and both parts with links to each alone. */
+export function ProvenPart({ proven, all }: { proven: number; all: number }) {
+  const part = (trust: Trust, number: number) => {
+    const text = `${count(number)} ${trust}`;
+    return place.value.trust || number === 0 ? text : <a href={linkTo({ trust })}>{text}</a>;
+  };
   return (
-    <>
-      {' '}
-      Beside them are <a href={linkTo({ trust: other })}>{`${count(receipts[other])} ${other} receipts`}</a>
-      {other === 'unproven' && ', whose senders haven’t proven who they are'}.
-    </>
+    <dd class="proven-part">
+      <ProvenBar proven={proven} all={all} />
+      <span>
+        {part('proven', proven)} ({share(proven, all)})
+      </span>{' '}
+      · <span title="Senders of unproven receipts haven’t proven who they are.">{part('unproven', all - proven)}</span>
+    </dd>
   );
+}
+
+/** A bar of `all` receipts, whose proven part is in the colour of ink. */
+export function ProvenBar({ proven, all }: { proven: number; all: number }) {
+  return <i class="proven-bar" aria-hidden="true" style={{ '--proven': all === 0 ? 0 : proven / all }} />;
 }
 
 /**

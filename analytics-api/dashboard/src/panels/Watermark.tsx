@@ -1,19 +1,27 @@
 // "Complete through 12:03:05": the promise over every number on the page, or a warning where it
 // doesn't hold.
 
+import { refresh } from '../ask';
 import { clock, date, span } from '../format';
+import { awaited, failing } from '../loads';
 import { place } from '../place';
 import { dayOf } from '../ranges';
-import { completeness, tick } from '../watermark';
+import { type Completeness, completeness, tick } from '../watermark';
 
 export function Watermark() {
   const now = completeness.value;
   const { tz } = place.value;
-  if (now.state === 'unknown') return <p class="watermark">Complete through –</p>;
+  const loading = (
+    <span class="loading" role="status">
+      {awaited.value && 'Loading…'}
+    </span>
+  );
+  if (now.state === 'unknown') return <p class="watermark">{loading}Complete through –</p>;
   const sameDay = dayOf(now.throughMs, tz) === dayOf(tick.value, tz);
   const at = sameDay ? clock(now.throughMs, tz) : `${date(now.throughMs, tz)}, ${clock(now.throughMs, tz)}`;
   return (
     <p class={`watermark ${now.state}`} title="Every receipt acknowledged before this instant is counted.">
+      {loading}
       <i aria-hidden="true" />
       <span>Complete through</span> <time dateTime={new Date(now.throughMs).toISOString()}>{at}</time>
     </p>
@@ -23,20 +31,45 @@ export function Watermark() {
 /** Where the promise doesn't hold, or is old. */
 export function Warning() {
   const now = completeness.value;
-  let text = '';
-  if (now.state === 'incomplete') {
-    text =
-      'The last check found receipts missing, or counted too often. The numbers may be off by them until they are repaired.';
-  } else if (now.state === 'behind') {
-    text = `Counting is ${span(now.behindMs)} behind: receipts acknowledged since then aren’t in these numbers yet.`;
-  }
+  const [name, text] = warning(now) ?? [];
   return (
     <div class="warning-place" role="status">
-      {text && (
+      {name && (
         <p class="warning">
-          <strong>{now.state === 'incomplete' ? 'Incomplete.' : 'Behind.'}</strong> {text}
+          <span>
+            <strong>{name}.</strong> {text}
+          </span>
+          {now.state === 'stale' && (
+            <button type="button" onClick={refresh}>
+              Try now
+            </button>
+          )}
         </p>
       )}
     </div>
   );
+}
+
+function warning(now: Completeness): [name: string, text: string] | null {
+  switch (now.state) {
+    case 'incomplete':
+      return [
+        'Incomplete',
+        'The last check found receipts missing, or counted too often. The numbers may be off by them until they are repaired.',
+      ];
+    case 'behind':
+      return [
+        'Behind',
+        `Counting is ${span(now.behindMs)} behind: receipts acknowledged since then aren’t in these numbers yet.`,
+      ];
+    case 'stale':
+      return [
+        'Not up to date',
+        failing.value
+          ? 'The service doesn’t answer. These are the last numbers that it gave; the page keeps trying.'
+          : 'Nothing new was heard for a while. These are the last numbers that came.',
+      ];
+    default:
+      return null;
+  }
 }

@@ -1,10 +1,10 @@
 // The lists: top content, top clients, models, refusals.
 
-import type { ClientCount, ContentCount, LiveReceipt, ModelUsage } from '../api/answers';
+import type { ClientCount, ContentCount, LiveReceipt, ModelUsage, Signer } from '../api/answers';
 import { address, clients, contents, type Filter, models, receipts, refusals } from '../api/questions';
 import { useAsk } from '../ask';
 import { dateTime, words } from '../format';
-import { linkTo } from '../place';
+import { linkTo, place } from '../place';
 import type { Chosen } from './chosen';
 import { Panel } from './Panel';
 import { type Ranked, Ranking } from './Ranking';
@@ -26,6 +26,7 @@ export function TopContent({ chosen }: { chosen: Chosen }) {
       asked={asked}
       rows={ROWS}
       csv={address('/content', { ...query, limit: CSV_ROWS })}
+      csvRows={({ totalContent: all }) => ({ max: CSV_ROWS, all })}
     >
       {(data) => (
         <Ranking
@@ -33,6 +34,7 @@ export function TopContent({ chosen }: { chosen: Chosen }) {
           nameHeading="Entry"
           secondHeading="Clients"
           rows={data.content.map((entry) => ({ ...rankedEntry(entry), second: entry.uniqueClients }))}
+          total={data.totalContent}
           all={null}
           empty={NOTHING}
         />
@@ -51,12 +53,14 @@ export function TopClients({ chosen }: { chosen: Chosen }) {
       asked={asked}
       rows={ROWS}
       csv={address('/clients', { ...query, limit: CSV_ROWS })}
+      csvRows={({ totalClients: all }) => ({ max: CSV_ROWS, all })}
     >
       {(data) => (
         <Ranking
           caption="Clients by receipts"
           nameHeading="Client"
           rows={data.clients.map(rankedClient)}
+          total={data.totalClients}
           all={null}
           empty={NOTHING}
         />
@@ -73,6 +77,7 @@ export function Models({ chosen }: { chosen: Chosen }) {
       key: model.modelId ?? '',
       name: model.modelId ?? 'No model named',
       count: model.receiptCount,
+      proven: model.byTrust.proven,
       second: model.uniqueClients,
       ...(model.modelId && { href: linkTo({ modelId: model.modelId }) }),
     }));
@@ -83,6 +88,7 @@ export function Models({ chosen }: { chosen: Chosen }) {
       asked={asked}
       rows={ROWS}
       csv={address('/models', { ...query, limit: CSV_ROWS })}
+      csvRows={({ totalModels: all }) => ({ max: CSV_ROWS, all })}
     >
       {(data) => (
         <Ranking
@@ -90,6 +96,7 @@ export function Models({ chosen }: { chosen: Chosen }) {
           nameHeading="Model"
           secondHeading="Clients"
           rows={rows(data.models)}
+          total={data.totalModels}
           all={null}
           empty={NOTHING}
         />
@@ -111,9 +118,11 @@ export function Refusals({ chosen }: { chosen: Chosen }) {
       asked={asked}
       rows={ROWS}
       csv={address('/refusals', { ...query, limit: CSV_ROWS })}
+      csvRows={({ totalRefused: all }) => ({ max: CSV_ROWS, all })}
     >
       {(data) => (
         <>
+          <Unfiltered what="Counted by arrival" />
           <Ranking
             caption="Refused receipts by reason"
             nameHeading="Reason"
@@ -148,8 +157,15 @@ export function Refusals({ chosen }: { chosen: Chosen }) {
   );
 }
 
-/** The newest receipts of one entry, by whom; or of one client, of what. */
-export function NewestReceipts({ chosen, filter }: { chosen: Chosen; filter: Pick<Filter, 'entryId' | 'clientId'> }) {
+/** Says that filters of what receipts state don't apply here. */
+export function Unfiltered({ what }: { what: string }) {
+  const { purpose, modelId, trust } = place.value;
+  if (!purpose && !modelId && !trust) return null;
+  return <p class="note">{what}, of every purpose, model and trust: those filters don’t apply here.</p>;
+}
+
+/** The newest receipts of one entry, by whom; or of one client, of what. There are `all`. */
+export function NewestReceipts({ chosen, filter, all }: { chosen: Chosen; filter: Filter; all: number }) {
   const query = { ...chosen.query, ...filter };
   const asked = useAsk(JSON.stringify(query), (signal) => receipts({ ...query, limit: ROWS }, signal));
   const { tz } = chosen.place;
@@ -160,6 +176,7 @@ export function NewestReceipts({ chosen, filter }: { chosen: Chosen; filter: Pic
       asked={asked}
       rows={ROWS}
       csv={address('/receipts', { ...query, limit: CSV_RECEIPTS })}
+      csvRows={() => ({ max: CSV_RECEIPTS, all })}
     >
       {(data) =>
         data.receipts.length === 0 ? (
@@ -170,11 +187,7 @@ export function NewestReceipts({ chosen, filter }: { chosen: Chosen; filter: Pic
               <li key={`${receipt.receiptId} ${receipt.payloadHash}`}>
                 <time dateTime={receipt.timestamp}>{dateTime(Date.parse(receipt.timestamp), tz)}</time>
                 {filter.entryId ? <Who receipt={receipt} /> : <What receipt={receipt} />}
-                <small>
-                  <i class={`swatch ${receipt.purpose}`} />
-                  {receipt.purpose}
-                  {receipt.modelId && ` · ${receipt.modelId}`} <Badge trust={receipt.trust} />
-                </small>
+                <Use receipt={receipt} by={receipt.modelId} />
               </li>
             ))}
           </ol>
@@ -184,16 +197,36 @@ export function NewestReceipts({ chosen, filter }: { chosen: Chosen; filter: Pic
   );
 }
 
+/** For what and by what a receipt was used, and whether it is proven. */
+export function Use({ receipt, by }: { receipt: LiveReceipt; by: string | null }) {
+  return (
+    <small class="line">
+      <Badge trust={receipt.trust} />
+      <span>
+        <i class={`swatch ${receipt.purpose}`} />
+        {receipt.purpose}
+      </span>
+      {by && (
+        <span class="cut" title={by}>
+          {by}
+        </span>
+      )}
+    </small>
+  );
+}
+
 function Who({ receipt }: { receipt: LiveReceipt }) {
   if (!receipt.clientId) return <span>Erased</span>;
   return (
-    <a href={linkTo({ view: { name: 'client', id: receipt.clientId } })}>{receipt.clientName || receipt.clientId}</a>
+    <a class="cut" href={linkToClient(receipt.clientId, receipt)} title={receipt.clientName ?? ''}>
+      {receipt.clientName || receipt.clientId}
+    </a>
   );
 }
 
 function What({ receipt }: { receipt: LiveReceipt }) {
   return (
-    <a href={linkTo({ view: { name: 'content', id: receipt.entryId } })} title={receipt.title}>
+    <a class="cut" href={linkTo({ view: { name: 'content', id: receipt.entryId } })} title={receipt.title}>
       {receipt.title}
     </a>
   );
@@ -203,6 +236,7 @@ export const rankedEntry = (entry: ContentCount): Ranked => ({
   key: entry.entryId,
   name: entry.title || entry.url || entry.entryId,
   count: entry.receiptCount,
+  proven: entry.byTrust.proven,
   href: linkTo({ view: { name: 'content', id: entry.entryId } }),
   ...(entry.title !== entry.url && entry.url && { note: bare(entry.url) }),
 });
@@ -210,10 +244,16 @@ export const rankedEntry = (entry: ContentCount): Ranked => ({
 export const rankedClient = (client: ClientCount): Ranked => ({
   key: `${client.clientId} ${client.keyFingerprint}`,
   name: client.name || client.clientId,
+  trust: client.trust,
   note: [signerText(client), client.organization].filter(Boolean).join(' · '),
   count: client.receiptCount,
-  href: linkTo({ view: { name: 'client', id: client.clientId } }),
+  proven: client.byTrust.proven,
+  href: linkToClient(client.clientId, client),
 });
+
+/** To the client alone: others may use its ID with keys of their own. */
+const linkToClient = (id: string, { keyFingerprint }: Signer): string =>
+  linkTo({ view: { name: 'client', id, fingerprint: keyFingerprint } });
 
 /** A URL without its scheme, for reading. */
 export const bare = (url: string): string => url.replace(/^https?:\/\//, '');

@@ -3,6 +3,7 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';
 import type { Client, Entry, PurposeCounts, TotalsByTrust } from '../api/answers';
+import { type Problem, told } from '../api/problem';
 import { address, client, entry } from '../api/questions';
 import { useAsk } from '../ask';
 import { count, dateTime, PURPOSES, share, words } from '../format';
@@ -11,8 +12,11 @@ import { CSV_ROWS, NewestReceipts, rankedClient, rankedEntry } from '../panels/l
 import { OverTime } from '../panels/OverTime';
 import { Panel } from '../panels/Panel';
 import { Ranking } from '../panels/Ranking';
-import { Badge, claimText } from '../panels/Trust';
-import { linkTo } from '../place';
+import { Figure } from '../panels/Totals';
+import { Badge, claimText, keyText, ProvenPart } from '../panels/Trust';
+import { linkTo, type View } from '../place';
+
+type ClientPlace = Extract<View, { name: 'client' }>;
 
 const ROWS = 12;
 /** Keys that are listed below a client's title. */
@@ -21,6 +25,7 @@ const KEYS_MAX = 4;
 export function EntryView({ id, chosen }: { id: string; chosen: Chosen }) {
   const query = { ...chosen.query, limit: ROWS };
   const asked = useAsk(JSON.stringify([id, query]), (signal) => entry(id, query, signal));
+  if (asked.problem?.status === 404) return <Nothing kind="Entry" title="No such entry" of={asked.problem} />;
   return (
     <>
       <Title kind="Entry" title={asked.data?.title || asked.data?.url} id={id}>
@@ -46,30 +51,34 @@ export function EntryView({ id, chosen }: { id: string; chosen: Chosen }) {
           asked={asked}
           rows={ROWS}
           csv={address('/clients', { ...chosen.query, entryId: id, limit: CSV_ROWS })}
+          csvRows={({ uniqueClients: all }) => ({ max: CSV_ROWS, all })}
         >
           {(data) => (
             <Ranking
               caption="Clients of this entry by receipts"
               nameHeading="Client"
               rows={data.topClients.map(rankedClient)}
+              total={data.uniqueClients}
               all={data.totalReceipts}
               empty="Nobody used this entry in this range."
             />
           )}
         </Panel>
-        <NewestReceipts chosen={chosen} filter={{ entryId: id }} />
+        <NewestReceipts chosen={chosen} filter={{ entryId: id }} all={asked.data?.totalReceipts ?? 0} />
       </div>
     </>
   );
 }
 
-export function ClientView({ id, chosen }: { id: string; chosen: Chosen }) {
-  const query = { ...chosen.query, limit: ROWS };
+export function ClientView({ of: { id, fingerprint }, chosen }: { of: ClientPlace; chosen: Chosen }) {
+  const key = fingerprint === null ? {} : { keyFingerprint: fingerprint };
+  const query = { ...chosen.query, ...key, limit: ROWS };
   const asked = useAsk(JSON.stringify([id, query]), (signal) => client(id, query, signal));
+  if (asked.problem?.status === 404) return <Nothing kind="Client" title="No such client" of={asked.problem} />;
   return (
     <>
-      <Title kind="Client" title={onlyName(asked.data)} id={id}>
-        {asked.data && <ClientFacts of={asked.data} />}
+      <Title kind={fingerprint === null ? 'Client ID' : 'Client'} title={onlyName(asked.data)} id={id}>
+        {asked.data && <ClientFacts of={asked.data} isOne={fingerprint !== null} />}
       </Title>
       <Panel id="totals" title="Totals" asked={asked} rows={1}>
         {(data) => (
@@ -83,26 +92,28 @@ export function ClientView({ id, chosen }: { id: string; chosen: Chosen }) {
           />
         )}
       </Panel>
-      <OverTime chosen={chosen} filter={{ clientId: id }} />
+      <OverTime chosen={chosen} filter={{ clientId: id, ...key }} />
       <div class="columns">
         <Panel
           id="wider"
           title="Top content"
           asked={asked}
           rows={ROWS}
-          csv={address('/content', { ...chosen.query, clientId: id, limit: CSV_ROWS })}
+          csv={address('/content', { ...chosen.query, clientId: id, ...key, limit: CSV_ROWS })}
+          csvRows={({ uniqueContent: all }) => ({ max: CSV_ROWS, all })}
         >
           {(data) => (
             <Ranking
               caption="Entries this client used, by receipts"
               nameHeading="Entry"
               rows={data.topContent.map(rankedEntry)}
+              total={data.uniqueContent}
               all={data.totalReceipts}
               empty="This client used nothing in this range."
             />
           )}
         </Panel>
-        <NewestReceipts chosen={chosen} filter={{ clientId: id }} />
+        <NewestReceipts chosen={chosen} filter={{ clientId: id, ...key }} all={asked.data?.totalReceipts ?? 0} />
       </div>
     </>
   );
@@ -140,6 +151,15 @@ function Title({
   );
 }
 
+/** In place of numbers where there can't be any, and why. */
+export function Nothing({ kind, title, of }: { kind: string; title: string; of?: Problem }) {
+  return (
+    <Title kind={kind} title={title} id="">
+      {of && <p>{told(of).advice}</p>}
+    </Title>
+  );
+}
+
 function EntryFacts({ of }: { of: Entry }) {
   return (
     <>
@@ -153,14 +173,16 @@ function EntryFacts({ of }: { of: Entry }) {
 /** A name for the title: none if several keys use the ID, since anybody can. */
 const onlyName = (of: Client | null) => (of?.uniqueClients === 1 ? of.keys[0]?.name : undefined);
 
-function ClientFacts({ of }: { of: Client }) {
+function ClientFacts({ of, isOne }: { of: Client; isOne: boolean }) {
   const versions = of.keys.length === 1 ? (of.keys[0]?.versions ?? []) : [];
+  const linkToKey = (fingerprint: string | null) => linkTo({ view: { name: 'client', id: of.clientId, fingerprint } });
   return (
     <>
       {of.keys.slice(0, KEYS_MAX).map((key) => (
         <span key={key.keyFingerprint} title={key.keyFingerprint ?? ''}>
-          <Badge trust={key.trust} /> {[key.operator, key.name, key.organization].filter(Boolean).join(' · ')} key{' '}
-          {key.keyFingerprint?.slice(0, 8)}: {count(key.receiptCount)}
+          <Badge trust={key.trust} /> {[key.operator, key.name, key.organization].filter(Boolean).join(' · ')}{' '}
+          {isOne || !key.keyFingerprint ? keyText(key) : <a href={linkToKey(key.keyFingerprint)}>{keyText(key)}</a>}
+          {!isOne && `: ${count(key.receiptCount)}`}
           {claimText(key)}
         </span>
       ))}
@@ -171,6 +193,7 @@ function ClientFacts({ of }: { of: Client }) {
           {versions.length > 8 && ' …'}
         </span>
       )}
+      {isOne && <a href={linkToKey(null)}>All keys with this client ID</a>}
     </>
   );
 }
@@ -200,24 +223,18 @@ function Facts({ total, trust, others, purposes, of, tz }: FactsProps) {
   return (
     <>
       <dl class="figures">
-        <div class="figure first">
-          <dt>
-            Receipts <span class="part">{count(trust.proven.totalReceipts)} proven</span>
-          </dt>
-          <dd class="value">{count(total)}</dd>
-        </div>
-        <div class="figure">
-          <dt>{others[0]}</dt>
-          <dd class="value">{count(others[1])}</dd>
-        </div>
+        <Figure name="Receipts" value={total} first>
+          <ProvenPart proven={trust.proven.totalReceipts} all={total} />
+        </Figure>
+        <Figure name={others[0]} value={others[1]} />
         {PURPOSES.map((purpose) => (
-          <div class="figure" key={purpose}>
-            <dt>
-              <i class={`swatch ${purpose}`} />
-              {words(purpose)} <span class="part">{share(purposes[purpose], total)}</span>
-            </dt>
-            <dd class="value">{count(purposes[purpose])}</dd>
-          </div>
+          <Figure
+            key={purpose}
+            name={words(purpose)}
+            swatch={purpose}
+            value={purposes[purpose]}
+            note={share(purposes[purpose], total)}
+          />
         ))}
       </dl>
       <p class="against">

@@ -2,6 +2,7 @@
 
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { Problem, problemOf, told } from '../api/problem';
+import { refresh } from '../ask';
 import { heardFromServer, serverNow } from '../clock';
 import { ended, signIn } from '../session';
 
@@ -23,7 +24,11 @@ export function SignIn() {
     setProblem(null);
     const found = await tryKey(value);
     setBusy(false);
-    if (found === null) return signIn(value);
+    if (found === null) {
+      // Before the panels are there: each would ask a second time.
+      refresh();
+      return signIn(value);
+    }
     setProblem(found);
     field.current?.select();
     field.current?.focus();

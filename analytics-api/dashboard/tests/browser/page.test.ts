@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import { beforeAll, describe, expect, inject, it } from 'vitest';
-import { articles, clients, HOSTILE } from './sample';
+import { articles, clients, HOSTILE, uuid } from './sample';
 import { Service } from './service';
 import { accessible, settled, signIn, visit } from './visit';
 
@@ -17,15 +17,10 @@ const base = service.addresses.analytics;
 const total = (page: Page) => page.locator('.figure.first .value').innerText();
 const number = (text: string) => Number(text.replaceAll(',', ''));
 
-/**
- * What the API says to the request that the page itself made last, but for its search for proven
- * receipts.
- */
+/** What the API says to the request that the page itself made last. */
 async function asked(page: Page, path: string, act: () => Promise<unknown>) {
-  const isAsked = ({ pathname, searchParams }: URL) =>
-    pathname === `${API}${path}` && searchParams.get('trust') !== 'proven';
   const [response] = await Promise.all([
-    page.waitForResponse((response) => isAsked(new URL(response.url())) && response.ok()),
+    page.waitForResponse((response) => new URL(response.url()).pathname === `${API}${path}` && response.ok()),
     act(),
   ]);
   return { url: new URL(response.url()), body: await response.json() };
@@ -94,6 +89,22 @@ describe('signing in', () => {
       await page.getByRole('button', { name: 'Sign out' }).click();
       await page.getByLabel('API key').waitFor();
       expect(await page.evaluate(() => sessionStorage.length)).toBe(0);
+    }));
+
+  it('sends each request once, and aborts none', () =>
+    visit(base, {}, async ({ page }) => {
+      const sent: string[] = [];
+      const aborted: string[] = [];
+      const numbers = (url: string) => url.replace(/.*(?=\/api\/)/, '');
+      page.on('request', (request) => request.url().includes('/api/') && sent.push(numbers(request.url())));
+      page.on('requestfailed', (request) => aborted.push(numbers(request.url())));
+      await signIn(page, key);
+      await settled(page);
+      await page.getByText('on', { exact: true }).waitFor();
+      // The trial of the key, six panels, the stream, and what came before it.
+      expect(sent.length).toBe(9);
+      expect(sent.filter((url, at) => sent.indexOf(url) !== at)).toEqual([]);
+      expect(aborted).toEqual([]);
     }));
 
   it('says that a key has expired, at the door and inside', () =>
@@ -233,6 +244,221 @@ describe('the selection', () => {
     }));
 });
 
+/** The headline's parts, and what the chart says of the whole range. */
+async function totals(page: Page) {
+  const parts = /([\d,]+) proven \(.*\) · ([\d,]+) unproven/.exec(await page.locator('.proven-part').innerText());
+  const reading = await page.locator('.reading').innerText();
+  const charted = (name: string) => number(new RegExp(`${name}\\s+([\\d,]+)`).exec(reading)?.[1] ?? '');
+  return {
+    name: await page.locator('.figure.first dt').innerText(),
+    all: number(await total(page)),
+    proven: number(parts?.[1] ?? ''),
+    unproven: number(parts?.[2] ?? ''),
+    charted: charted('Receipts'),
+    provenCharted: charted('Proven'),
+  };
+}
+
+describe('one total', () => {
+  const expected = (all: number, proven: number) => ({
+    name: 'Receipts',
+    all,
+    proven,
+    unproven: all - proven,
+    charted: all,
+    provenCharted: proven,
+  });
+
+  it('is that of all receipts on each view, in the API and in CSV, with the proven part beside it', () =>
+    visit(base, {}, async ({ page }) => {
+      // Days that are over: nothing is added to them.
+      const day = (ago: number) => new Date(Date.now() - ago * 86_400_000).toISOString().slice(0, 10);
+      const range = `range=${day(6)}..${day(2)}&tz=UTC`;
+      const selection = `from=${day(6)}&to=${day(1)}&tz=UTC`;
+      const api = async (path: string) => (await service.ask(`${API}${path}`, key)).json();
+      await signIn(page, key, `#/?${range}`);
+      await settled(page);
+      const dashboard = (await api(`/dashboard?${selection}`)) as {
+        totalReceipts: number;
+        uniqueClients: number;
+        byTrust: { proven: { totalReceipts: number } };
+      };
+      const proven = dashboard.byTrust.proven.totalReceipts;
+      expect(proven).toBeGreaterThan(0);
+      expect(proven).toBeLessThan(dashboard.totalReceipts);
+      expect(await totals(page)).toEqual(expected(dashboard.totalReceipts, proven));
+      const clients = (await api(`/clients?${selection}&limit=100`)) as {
+        totalClients: number;
+        clients: { receiptCount: number }[];
+      };
+      expect(number(await page.locator('.figure:nth-child(2) .value').innerText())).toBe(clients.totalClients);
+      expect(clients.totalClients).toBe(dashboard.uniqueClients);
+      expect(clients.clients.reduce((sum, client) => sum + client.receiptCount, 0)).toBe(dashboard.totalReceipts);
+      const csv = await (await service.ask(`${API}/dashboard?${selection}`, key, 'text/csv')).text();
+      expect(csv).toContain(`totalReceipts,,,${dashboard.totalReceipts}\r\n`);
+      expect(csv).toContain(`totalReceipts,proven,,${proven}\r\n`);
+
+      for (const list of ['.content', '.clients']) {
+        const row = page.locator(`.panel${list} tbody tr`).first();
+        const [listed, share] = (await row.locator('.number').last().innerText()).split('\n');
+        await row.locator('a').click();
+        await settled(page);
+        const shown = await totals(page);
+        expect(shown).toEqual(expected(number(listed ?? ''), shown.proven));
+        expect(`${await page.locator('.proven-part').innerText()}`).toContain(share?.replace(' proven', '') ?? '');
+        await page.goBack();
+        await settled(page);
+      }
+    }));
+
+  it('is of one client where two use one ID, on its row and on its page', () =>
+    visit(base, {}, async ({ page }) => {
+      await signIn(page, key);
+      await settled(page);
+      const rows = page.locator('.panel.clients tbody tr', { hasText: 'AtlasBot' });
+      const listed = await rows.evaluateAll((found) =>
+        found.map((row) => [
+          row.querySelector('.trust')?.textContent,
+          row.querySelector('.number')?.firstChild?.textContent,
+        ]),
+      );
+      expect(listed.map(([trust]) => trust).sort()).toEqual(['proven', 'unproven']);
+      for (const [at, [trust, receipts]] of listed.entries()) {
+        await rows.nth(at).locator('a').click();
+        await page.getByRole('heading', { level: 1 }).getByText('AtlasBot').waitFor();
+        await settled(page);
+        const all = number(receipts ?? '');
+        expect(await totals(page)).toEqual(expected(all, trust === 'proven' ? all : 0));
+        expect(await page.locator('.facts .trust').allInnerTexts()).toEqual([trust]);
+        await page.goBack();
+        await settled(page);
+      }
+      await rows.first().locator('a').click();
+      await settled(page);
+      await page.getByRole('link', { name: 'All keys with this client ID' }).click();
+      await settled(page);
+      await page.getByRole('heading', { level: 1 }).getByText('Client ID').waitFor();
+      expect(await page.locator('.facts .trust').allInnerTexts()).toEqual(listed.map(([trust]) => trust));
+      const [one = 0, other = 0] = listed.map(([, receipts]) => number(receipts ?? ''));
+      expect((await totals(page)).all).toBe(one + other);
+      await accessible(page, 'client ID');
+    }));
+
+  it('counts on when the first proven receipt arrives', () =>
+    visit(base, {}, async ({ page }) => {
+      const [stranger, known] = clients();
+      const [article] = articles();
+      if (!stranger || !known || !article) throw new Error('there are some');
+      const publisher = 'first.example';
+      const first = service.keyOf(publisher);
+      await service.operator('first-lab.example', [known.signer]);
+      const use = { ...article, url: `https://${publisher}/`, purpose: 'inference' as const, publisher };
+      const send = (signer: typeof known.signer, receipts: number) =>
+        service.send(
+          signer,
+          Array.from({ length: receipts }, (_, at) => ({ ...use, timestampMs: Date.now() - 1000 - at })),
+        );
+      await send(stranger.signer, 50);
+      await service.counted(50, first);
+      await signIn(page, first);
+      await settled(page);
+      expect(await totals(page)).toEqual(expected(50, 0));
+      await send(known.signer, 1);
+      await service.counted(51, first);
+      await page.getByRole('button', { name: 'Refresh' }).click();
+      await expect.poll(() => total(page)).toBe('51');
+      await settled(page);
+      expect(await totals(page)).toEqual(expected(51, 1));
+      await accessible(page, 'one proven receipt');
+
+      // Each part alone is one click away, under the same name.
+      const part = await asked(page, '/dashboard', () => page.getByRole('link', { name: '50 unproven' }).click());
+      expect(part.url.searchParams.get('trust')).toBe('unproven');
+      await settled(page);
+      expect(await totals(page)).toEqual(expected(50, 0));
+    }));
+});
+
+describe('the word for trust', () => {
+  /** Texts of the words in `list` that are cut off anywhere, and how many there are in all. */
+  const words = (page: Page, list: string) =>
+    page.locator(`${list} .trust`).evaluateAll((found) => {
+      const isCut = (word: Element) => {
+        const { left, right, width } = word.getBoundingClientRect();
+        if (width === 0 || word.scrollWidth > word.clientWidth + 1) return true;
+        for (let around = word.parentElement; around; around = around.parentElement) {
+          const box = around.getBoundingClientRect();
+          const clips = getComputedStyle(around).overflowX !== 'visible' || around === document.documentElement;
+          if (clips && (left < box.left - 0.5 || right > box.right + 0.5)) return true;
+        }
+        return false;
+      };
+      return {
+        texts: [...new Set(found.map((word) => word.textContent))].sort(),
+        cut: found.filter(isCut).length,
+        all: found.length,
+      };
+    });
+
+  it('is whole beside the longest names, on every screen and in print', async () => {
+    const [stranger, known] = clients();
+    const [article] = articles();
+    if (!stranger || !known || !article) throw new Error('there are some');
+    const publisher = 'long.example';
+    const long = service.keyOf(publisher);
+    service.setTier('enterprise', publisher);
+    await service.operator('long-names-of-operators-are-domains-of-many-letters.example', [known.signer]);
+    for (const { signer } of [stranger, known]) {
+      signer.client.name = `Research ${'of a very long product name '.repeat(8)}`;
+      signer.client.organization = 'Institute'.repeat(20);
+      const use = {
+        ...article,
+        url: `https://${publisher}/${'long-'.repeat(80)}`,
+        publisher,
+        modelId: 'model'.repeat(40),
+      };
+      await service.send(
+        signer,
+        [1, 2, 3, 4].map((at) => ({ ...use, purpose: 'inference', timestampMs: Date.now() - at })),
+      );
+    }
+    await service.counted(8, long);
+    const both = ['proven', 'unproven'];
+    for (const width of [1440, 900, 390]) {
+      await visit(base, { viewport: { width, height: 900 } }, async ({ page }) => {
+        await signIn(page, long);
+        await settled(page);
+        await page.locator('.live li').first().waitFor();
+        for (const media of ['screen', 'print'] as const) {
+          await page.emulateMedia({ media });
+          const at = `${width} ${media}`;
+          expect(await words(page, '.clients tbody'), at).toEqual({ texts: both, cut: 0, all: 2 });
+          if (media === 'screen') expect(await words(page, '.live ol'), at).toEqual({ texts: both, cut: 0, all: 8 });
+          expect(await page.evaluate(() => document.documentElement.scrollWidth), at).toBe(width);
+        }
+        await page.emulateMedia({ media: 'screen' });
+        await page.locator('.panel.content tbody a').first().click();
+        await settled(page);
+        await page.locator('.uses li').first().waitFor();
+        for (const media of ['screen', 'print'] as const) {
+          await page.emulateMedia({ media });
+          const at = `entry ${width} ${media}`;
+          expect(await words(page, '.wider tbody'), at).toEqual({ texts: both, cut: 0, all: 2 });
+          expect(await words(page, '.uses'), at).toEqual({ texts: both, cut: 0, all: 8 });
+          expect(await page.locator('.proven-part').innerText(), at).toBe('4 proven (50%) · 4 unproven');
+          expect(await page.evaluate(() => document.documentElement.scrollWidth), at).toBe(width);
+        }
+        await page.emulateMedia({ media: 'screen' });
+        await accessible(page, `long names at ${width}`);
+        await page.locator('.wider tbody a').first().click();
+        await settled(page);
+        expect((await words(page, '.facts')).cut, `client ${width}`).toBe(0);
+        expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(width);
+      });
+    }
+  });
+});
+
 describe('the numbers', () => {
   it('come live within a moment, and hold still while paused', () =>
     visit(base, {}, async ({ page }) => {
@@ -312,6 +538,40 @@ describe('the numbers', () => {
       }
     }));
 
+  it('say how many rows they leave out, in the list and in the file', () =>
+    visit(base, { acceptDownloads: true }, async ({ page }) => {
+      const [client] = clients();
+      const [article] = articles();
+      if (!client || !article) throw new Error('there are some');
+      const publisher = 'many.example';
+      const many = service.keyOf(publisher);
+      await service.send(
+        client.signer,
+        Array.from({ length: 101 }, (_, at) => ({
+          entryId: uuid(`many ${at}`),
+          url: `https://${publisher}/${at}`,
+          timestampMs: Date.now() - at,
+          purpose: 'training' as const,
+          publisher,
+        })),
+      );
+      await service.counted(101, many);
+      await signIn(page, many);
+      await settled(page);
+      const content = page.locator('.panel.content');
+      await content.getByText('The first 8 of 101.').waitFor();
+      const button = content.getByRole('button', { name: 'Download CSV, first 100 of 101: Top content' });
+      expect(await button.innerText()).toBe('CSV, first 100');
+      const [download] = await Promise.all([page.waitForEvent('download'), button.click()]);
+      const lines = readFileSync(await download.path(), 'utf8')
+        .trimEnd()
+        .split('\r\n');
+      expect(lines.length).toBe(1 + 100);
+      // One client has no more to it.
+      expect(await page.locator('.panel.clients').getByRole('button').innerText()).toBe('CSV');
+      expect(await page.locator('.panel.clients .more').count()).toBe(0);
+    }));
+
   it('show strangers’ text as text', () =>
     visit(base, {}, async ({ page }) => {
       await signIn(page, key);
@@ -371,6 +631,118 @@ describe('the numbers', () => {
       // Panels that are being loaded again are dimmed.
       await settled(page);
       await accessible(page, 'incomplete');
+    }));
+
+  it('are marked as old while the service doesn’t answer, and current again by themselves', () =>
+    visit(base, {}, async ({ page, allow }) => {
+      allow(0);
+      let isDown = false;
+      const isOfApi = (url: URL) => url.pathname.startsWith(API);
+      await page.route(isOfApi, (route) => {
+        if (isDown) return route.abort('connectionrefused');
+        if (!route.request().url().includes('/live')) return route.continue();
+        const byTrust = { proven: { totalReceipts: 0 }, unproven: { totalReceipts: 7 } };
+        const totals = { totalReceipts: 7, uniqueClients: 1, byTrust, completeThrough: new Date().toISOString() };
+        return route.fulfill({
+          contentType: 'text/event-stream',
+          body: `retry: 100\n\nevent: totals\ndata: ${JSON.stringify(totals)}\n\n`,
+        });
+      });
+      await signIn(page, key);
+      await settled(page);
+      await page.locator('.watermark.complete').waitFor();
+      const before = await total(page);
+      isDown = true;
+      // Nobody clicks anything: the stream breaks off.
+      await page.locator('.watermark.stale').waitFor();
+      const warning = page.getByRole('status').getByText('The service doesn’t answer.');
+      await warning.waitFor();
+      const light = (state: string) =>
+        page.locator(`.watermark.${state} i`).evaluate((dot) => getComputedStyle(dot).backgroundColor);
+      const warned = await light('stale');
+      await page.getByRole('button', { name: 'Refresh' }).click();
+      await expect.poll(() => page.locator('.body.stale').count()).toBe(6);
+      // One warning for the page, and the numbers are still there.
+      expect(await page.locator('.failed').count()).toBe(0);
+      expect(await total(page)).toBe(before);
+      await accessible(page, 'outage');
+      await page.getByRole('button', { name: 'Dark' }).click();
+      await accessible(page, 'outage, dark');
+      await page.getByRole('button', { name: 'Dark' }).click();
+      isDown = false;
+      await page.locator('.watermark.complete').waitFor();
+      await expect.poll(() => page.locator('.body.stale').count()).toBe(0);
+      expect(await warning.count()).toBe(0);
+      expect(await light('complete')).not.toBe(warned);
+    }));
+
+  it('are marked as those of another selection until the new ones come, and stay readable', () =>
+    visit(base, {}, async ({ page }) => {
+      await signIn(page, key);
+      await settled(page);
+      let release = () => {};
+      const held = new Promise<void>((done) => {
+        release = done;
+      });
+      const isNumbers = (url: URL) => url.pathname.startsWith(API) && !url.pathname.endsWith('/live');
+      await page.route(isNumbers, async (route) => {
+        await held;
+        await route.continue();
+      });
+      await page.getByRole('radio', { name: '30 days' }).check();
+      await page.getByRole('status').getByText('Loading…').waitFor();
+      expect(await page.locator('.body.stale').count()).toBe(6);
+      await accessible(page, 'dimmed');
+      await page.getByRole('button', { name: 'Dark' }).click();
+      await accessible(page, 'dimmed, dark');
+      release();
+      await settled(page);
+      expect(await page.locator('.body.stale').count()).toBe(0);
+      expect(await page.getByText('Loading…').count()).toBe(0);
+    }));
+
+  it('are none where there is no such page, entry or client', () =>
+    visit(base, {}, async ({ page, allow }) => {
+      allow(404);
+      await signIn(page, key, '#/nowhere');
+      const heading = page.getByRole('heading', { level: 1 });
+      await heading.getByText('There is no such page').waitFor();
+      await accessible(page, 'no such page');
+      const nobody = '00000000-0000-4000-8000-000000000000';
+      for (const [path, title] of [
+        [`content/${nobody}`, 'No such entry'],
+        [`clients/${nobody}`, 'No such client'],
+      ]) {
+        await page.evaluate((hash) => {
+          location.hash = hash;
+        }, `#/${path}`);
+        await heading.getByText(title ?? '').waitFor();
+        await page.getByText('No verified receipt of your domains').waitFor();
+        expect(await page.locator('.failed, .plot').count()).toBe(0);
+      }
+      await page.getByRole('link', { name: 'Overview' }).click();
+      await page.locator('.columns .live').waitFor();
+    }));
+
+  it('say where filters don’t apply, and what there is to compare with', () =>
+    visit(base, {}, async ({ page }) => {
+      await signIn(page, key, '#/?trust=unproven');
+      await settled(page);
+      await page.locator('.live').getByText('All receipts, of every purpose, model and trust').waitFor();
+      await page.locator('.refusals').getByText('those filters don’t apply here').waitFor();
+      await page
+        .locator('.against')
+        .getByText(/^Changes are against \d+ \w+ \d+, \d\d:\d\d – /)
+        .waitFor();
+      await accessible(page, 'unproven only');
+      await page.getByRole('button', { name: 'Remove filter' }).click();
+      await page.getByRole('radio', { name: 'Custom' }).check();
+      await page.getByLabel('From').fill('2001-01-01');
+      await page.getByLabel('To, included').fill('2001-01-31');
+      await page.getByRole('button', { name: 'Show' }).click();
+      await page.locator('.against').getByText('No receipts in this range.').waitFor();
+      expect(await page.locator('.change').count()).toBe(0);
+      expect(await page.locator('.note').count()).toBe(0);
     }));
 
   it('fail one panel at a time, in words, and can be asked again', () =>
@@ -437,6 +809,40 @@ describe('everybody', () => {
       expect(await wide()).toEqual({ page: 390, screen: 390 });
     }));
 
+  it('may have numbers of ten digits', async () => {
+    const times = 2_434_211;
+    const counts = /"((?:total|unique)\w+|\w*[cC]ount|training|inference|research|proven|unproven|value)":(\d+)/g;
+    const greater = (json: string) => json.replace(counts, (_, name, text) => `"${name}":${Number(text) * times}`);
+    for (const width of [1440, 1000, 390]) {
+      await visit(base, { viewport: { width, height: 900 } }, async ({ page }) => {
+        const isNumbers = (url: URL) => url.pathname.startsWith(API) && !url.pathname.endsWith('/live');
+        await page.route(isNumbers, async (route) => {
+          const response = await route.fetch();
+          await route.fulfill({ response, body: greater(await response.text()) });
+        });
+        await signIn(page, key);
+        await settled(page);
+        expect((await total(page)).length).toBe('1,000,000,000'.length);
+        const tooWide = () =>
+          page.evaluate(() => {
+            const right = (element: Element) => element.getBoundingClientRect().right;
+            const found = document.querySelectorAll('.figure .value, .number, .proven-part, .reading > span, .today');
+            const isCut = (one: Element) =>
+              one.scrollWidth > one.clientWidth + 1 || right(one) > right(one.parentElement ?? one) + 1;
+            const cut = [...found].filter((one) => getComputedStyle(one).display !== 'inline' && isCut(one));
+            return [document.documentElement.scrollWidth, ...cut.map((one) => `${one.className} ${one.textContent}`)];
+          });
+        expect(await tooWide()).toEqual([width]);
+        await page.getByRole('button', { name: 'Table' }).click();
+        expect(await tooWide()).toEqual([width]);
+        await page.locator('.panel.content tbody a').first().click();
+        await settled(page);
+        expect(await tooWide()).toEqual([width]);
+        await accessible(page, `ten digits at ${width}`);
+      });
+    }
+  });
+
   it('may use the keyboard alone', () =>
     visit(base, {}, async ({ page }) => {
       await page.goto('/dashboard');
@@ -455,6 +861,17 @@ describe('everybody', () => {
         }
         throw new Error(`${wanted} isn't reached by Tab`);
       };
+      // The tape is one stop, and arrow keys go through it.
+      const line = page.locator('.live li a');
+      await line.first().waitFor();
+      expect(await page.locator('.live li a:not([tabindex="-1"])').count()).toBe(1);
+      await line.first().focus();
+      await page.keyboard.press('ArrowDown');
+      const isFocused = (at: number) => line.nth(at).evaluate((link) => link === document.activeElement);
+      expect(await isFocused(1)).toBe(true);
+      await page.keyboard.press('ArrowUp');
+      expect(await isFocused(0)).toBe(true);
+      await page.getByRole('radio', { name: '7 days' }).focus();
       await tabTo('slider');
       const slider = page.getByRole('slider');
       await page.keyboard.press('End');
@@ -463,7 +880,7 @@ describe('everybody', () => {
       await page.keyboard.press('ArrowLeft');
       expect(await slider.getAttribute('aria-valuenow')).toBe(String(Number(last) - 1));
       expect(await slider.getAttribute('aria-valuetext')).toMatch(
-        /: total \d+, training \d+, inference \d+, research \d+$/,
+        /: receipts \d+, training \d+, inference \d+, research \d+, proven \d+$/,
       );
       for (let n = 0; n < 5; n++) await page.keyboard.press('Shift+ArrowLeft');
       const zoomed = await asked(page, '/timeseries', () => page.keyboard.press('Enter'));
@@ -475,6 +892,18 @@ describe('everybody', () => {
       await page.getByRole('columnheader', { name: 'Training' }).waitFor();
       await accessible(page, 'table');
       expect(page.url()).toContain('range=');
+    }));
+
+  it('may print the numbers, and nothing to press', () =>
+    visit(base, { colorScheme: 'dark' }, async ({ page }) => {
+      await signIn(page, key, '#/?trust=unproven');
+      await settled(page);
+      await page.emulateMedia({ media: 'print' });
+      expect(await page.evaluate(() => getComputedStyle(document.body).color)).toBe('rgb(0, 0, 0)');
+      expect(await page.locator('.live, .tools, .actions, select').locator('visible=true').count()).toBe(0);
+      expect(await page.locator('.ranges .choice').locator('visible=true').allInnerTexts()).toEqual(['7 days']);
+      for (const shown of ['.watermark', '.filters', '.proven-part', '.panel.clients .trust', '.panel.content tbody'])
+        expect(await page.locator(shown).first().isVisible(), shown).toBe(true);
     }));
 
   it('may zoom by dragging', () =>

@@ -98,16 +98,24 @@ export function uses(receipts: number, days: number, nowMs: number): { client: n
   return made;
 }
 
-/** Lists the articles and sends the uses. */
-export async function fill(service: Service, key: string, receipts: number, days: number): Promise<void> {
+/** Operators of the first clients; the others' receipts are unproven. */
+const OPERATORS = ['atlas.example', 'heron-labs.example', 'quill.example'];
+
+/** Lists the articles, registers the operators, and sends the uses; returns their senders. */
+export async function fill(service: Service, key: string, receipts: number, days: number): Promise<Signer[]> {
   for (const article of articles()) await service.list(article, key);
   const senders = clients();
+  for (const [at, { signer }] of senders.entries()) {
+    const domain = OPERATORS[at];
+    if (domain) await service.operator(domain, [signer]);
+  }
   const made = uses(receipts, days, Date.now());
   for (const [at, { signer }] of senders.entries()) {
     const own = made.filter(({ client }) => client === at).map(({ use }) => use);
     await service.send(signer, own);
   }
   await service.counted(receipts, key);
+  return senders.map(({ signer }) => signer);
 }
 
 function likelihood(ms: number, nowMs: number, days: number): number {

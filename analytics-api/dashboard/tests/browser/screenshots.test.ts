@@ -6,8 +6,9 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { BrowserContextOptions, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import type { Signer } from '../../../../demo/signer.mjs';
 import { packed } from './png';
-import { articles, clients, fill } from './sample';
+import { articles, fill } from './sample';
 import { type Service, start } from './service';
 import { settled, signIn, visit } from './visit';
 
@@ -20,16 +21,17 @@ const DAYS = 62;
 let service: Service;
 let stop: () => Promise<void>;
 let key: string;
+let senders: Signer[];
 
 beforeAll(async () => {
   ({ service, stop } = await start({ RECEIPTS_LIMITS_TIMESTAMP_BEHIND_MS_MAX: String((DAYS + 1) * DAY_MS) }));
   key = service.key('--scope', 'read,write');
   service.setTier('enterprise');
-  await fill(service, key, 24_000, DAYS);
-  const [first, second] = clients();
+  senders = await fill(service, key, 24_000, DAYS);
+  const [first, second] = senders;
   if (!first || !second) throw new Error('there are clients');
   for (const [at, article] of articles().slice(0, 7).entries()) {
-    await service.sendForged((at % 3 ? first : second).signer, {
+    await service.sendForged(at % 3 ? first : second, {
       ...article,
       timestampMs: Date.now() - 1000,
       purpose: 'training',
@@ -41,12 +43,12 @@ afterAll(() => stop?.());
 
 /** A few receipts, one after the other, as the tape shows them. */
 async function trickle(): Promise<void> {
-  const [all, from] = [articles(), clients()];
+  const [all, from] = [articles(), senders];
   for (let at = 0; at < 14; at++) {
     const [article, client] = [all[(at * at + 3) % all.length], from[(at * 5) % from.length]];
     if (!article || !client) continue;
     const purpose = (['inference', 'training', 'inference', 'research'] as const)[at % 4] ?? 'inference';
-    await service.send(client.signer, [{ ...article, timestampMs: Date.now() - 300, purpose, modelId: 'atlas-2' }]);
+    await service.send(client, [{ ...article, timestampMs: Date.now() - 300, purpose, modelId: 'atlas-2' }]);
     await sleep(250);
   }
 }
@@ -78,9 +80,9 @@ async function picture(
 const DESKTOP = { viewport: { width: 1200, height: 1380 } };
 const RANGE = 'range=30d&tz=Europe/Berlin';
 
-it('light', () => picture('dashboard-light', DESKTOP, `#/?${RANGE}`, true));
+it('light', () => picture('dashboard-light', DESKTOP, `#/?${RANGE}`, false));
 
-it('dark', () => picture('dashboard-dark', { ...DESKTOP, colorScheme: 'dark' }, '#/?range=7d&tz=Europe/Berlin', true));
+it('dark', () => picture('dashboard-dark', { ...DESKTOP, colorScheme: 'dark' }, '#/?range=7d&tz=Europe/Berlin', false));
 
 it('one entry', () =>
   picture(

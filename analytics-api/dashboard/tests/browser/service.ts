@@ -3,7 +3,7 @@
 
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { createHash, randomUUID } from 'node:crypto';
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -56,6 +56,31 @@ export class Service {
     return (JSON.parse(execFileSync(BIN, args, { encoding: 'utf8' })) as { apiKey: string }).apiKey;
   }
 
+  /**
+   * Makes `domain` an operator with these signers: returns once their receipts are proven. The
+   * receipts that show it are of the operator's own domain.
+   */
+  async operator(domain: string, signers: Signer[]): Promise<void> {
+    const key = this.keyOf(domain);
+    const operators = (...args: string[]) => execFileSync(BIN, ['operators', ...args, '--data', this.data]);
+    operators('create', domain);
+    for (const signer of signers) {
+      const pem = join(this.data, `${signer.client.id}.pub`);
+      writeFileSync(pem, signer.publicPem);
+      operators('add-key', domain, '--key', pem);
+    }
+    const until = Date.now() + WAIT_MS_MAX;
+    for (;;) {
+      const use = { entryId: randomUUID(), url: `https://${domain}/`, purpose: 'research', publisher: domain } as const;
+      for (const signer of signers) await this.send(signer, [{ ...use, timestampMs: Date.now() - 100 }]);
+      await sleep(200);
+      const asked = await this.ask('/api/v1/analytics/clients?trust=proven&beforeVerification=include', key);
+      const answer = (await asked.json()) as { totalClients: number };
+      if (answer.totalClients >= signers.length) return;
+      if (Date.now() > until) throw new Error(`${answer.totalClients} of ${signers.length} keys are ${domain}'s`);
+    }
+  }
+
   /** Names the publisher's account, which exists once it has a key. */
   private owner(): string[] {
     const listed = execFileSync(BIN, ['accounts', 'list', '--data', this.data, '--json'], { encoding: 'utf8' });
@@ -64,9 +89,9 @@ export class Service {
     return owner ? ['--account', owner.accountId] : [];
   }
 
-  /** Moves the publisher's account to another tier; it exists once it has a key. */
-  setTier(tier: string): void {
-    execFileSync(BIN, ['accounts', 'set-tier', '--data', this.data, PUBLISHER, tier]);
+  /** Moves a domain's account to another tier; it exists once it has a key. */
+  setTier(tier: string, domain = PUBLISHER): void {
+    execFileSync(BIN, ['accounts', 'set-tier', '--data', this.data, domain, tier]);
   }
 
   /** Lists an entry under the publisher's own title. */
