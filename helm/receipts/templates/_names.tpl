@@ -71,3 +71,18 @@ annotations:
 default
 {{- end -}}
 {{- end -}}
+
+{{/*
+Replicas of a Deployment or StatefulSet: those of the values, or those that run, or the first number: {root, kind, name, given, first}. A
+manifest without them would set 1 when the last one had a number, as when autoscaling is switched on.
+*/}}
+{{- define "receipts.replicas" -}}
+{{- $live := lookup "apps/v1" .kind .root.Release.Namespace .name -}}
+{{- if not (kindIs "invalid" .given) -}}
+{{- .given -}}
+{{- else if $live -}}
+{{- $live.spec.replicas -}}
+{{- else -}}
+{{- .first -}}
+{{- end -}}
+{{- end -}}
