@@ -217,6 +217,17 @@ def check_flows(objects):
         assert not kafka & (reached["analytics-api"] | reached["publisher-api"]), reached
 
 
+def check_hooks(objects):
+    """The migrations run before the release's own objects are there, and bring all that they need."""
+    hooks = {one["kind"]: one for one in objects if "pre-install" in one["metadata"].get("annotations", {}).get("helm.sh/hook", "")}
+    assert set(hooks) == {"ServiceAccount", "ConfigMap", "Secret", "NetworkPolicy", "Job"}, hooks.keys()
+    weights = {kind: int(one["metadata"]["annotations"].get("helm.sh/hook-weight", 0)) for kind, one in hooks.items()}
+    assert all(weight < weights["Job"] for kind, weight in weights.items() if kind != "Job"), weights
+    flows = hooks["NetworkPolicy"]["spec"]
+    assert flows["podSelector"]["matchLabels"].items() <= hooks["Job"]["spec"]["template"]["metadata"]["labels"].items()
+    assert {port["port"] for flow in flows["egress"] for port in flow["ports"]} == {53, 5432, 8123, 8443, 9092, 9093}, flows
+
+
 def check_selectors(objects):
     """Every Service, budget and monitor finds what it is for."""
     labels = {name: pod["metadata"]["labels"] for name, pod in pods(objects) if name not in COMMANDS}
@@ -593,6 +604,7 @@ def main():
     for check in (check_pods, check_flows, check_selectors):
         check(objects)
     check_secrets(objects, EVERYTHING)
+    check_hooks(objects)
     check_monitoring(objects)
     names = [(one["kind"], one["metadata"]["name"], "helm.sh/hook" in one["metadata"].get("annotations", {})) for one in objects]
     assert len(names) == len(set(names)), "two objects of one name"
