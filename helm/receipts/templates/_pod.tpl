@@ -121,6 +121,12 @@ spec:
           - {key: {{ .component }}.toml, path: receipts.toml}
     - name: tmp
       emptyDir: {sizeLimit: 256Mi}
+    {{- if eq .component "all-in-one" }}
+    {{- with $values.persistence.existingClaim }}
+    - name: data
+      persistentVolumeClaim: {claimName: {{ . }}}
+    {{- end }}
+    {{- end }}
     {{- with and (has .component (list "gateway" "all-in-one")) $root.Values.gateway.acknowledgementKeysSecret }}
     - name: acknowledgement
       secret: {secretName: {{ . }}, defaultMode: 0440}
