@@ -68,6 +68,15 @@ SECRETS = {f"RECEIPTS_{name}": "postgres://r:p@h/d?sslmode=require" if name == "
 ]}
 
 
+class OnceLoader(yaml.SafeLoader):
+    """Refuses a key that comes twice."""
+
+    def construct_mapping(self, node, deep=False):
+        keys = [key.value for key, _ in node.value]
+        assert len(keys) == len(set(keys)), f"a key twice: {keys} {node.start_mark}"
+        return super().construct_mapping(node, deep)
+
+
 class Chart:
     def __init__(self, helm, receipts):
         self.helm, self.receipts = helm / "helm", receipts
@@ -96,7 +105,7 @@ class Chart:
     def template(self, *values, files=()):
         good, out, error = self.run("template", "rel", CHART, "--namespace", "here", values=values, files=files)
         assert good, error
-        return [one for one in yaml.safe_load_all(out) if one]
+        return [one for one in yaml.load_all(out, OnceLoader) if one]
 
     def refuses(self, *values):
         """The reason for which values are refused."""
@@ -246,6 +255,16 @@ def check_selectors(objects):
     for route in (one for one in objects if one["kind"] in ("Ingress", "HTTPRoute")):
         for name in [end["name"] for end in find(route, "service") + sum(find(route, "backendRefs"), [])]:
             assert name in services, name
+
+
+def check_labels(chart):
+    """Labels of values are everywhere, and never in place of those that select."""
+    labels = {"app.kubernetes.io/part-of": "x", "app.kubernetes.io/component": "web", "team": "data"}
+    objects = chart.template(ENGINES, {"commonLabels": labels, "gateway": {"podLabels": {"app.kubernetes.io/component": "web", "a": "b"}}})
+    check_selectors(objects)
+    assert all(one["metadata"]["labels"]["app.kubernetes.io/part-of"] == "x" for one in objects)
+    gateway = dict(pods(objects))["gateway"]["metadata"]["labels"]
+    assert gateway["team"] == "data" and gateway["a"] == "b", gateway
 
 
 def check_routes(chart):
@@ -614,7 +633,7 @@ def main():
     check_scaling(chart)
     check_graces(chart)
     check_restarts(chart)
-    for check in (check_routes, check_runbook_urls, check_notes, check_image_variables, check_one_image, check_tools, check_small, check_accounts, check_registered, check_acknowledgement_keys):
+    for check in (check_labels, check_routes, check_runbook_urls, check_notes, check_image_variables, check_one_image, check_tools, check_small, check_accounts, check_registered, check_acknowledgement_keys):
         check(chart)
     check_every_key(chart, runpy.run_path(str(HELM_FOLDER / "config-schema")))
     print(f"helm/check: {count + len(objects)} objects fit, and the chart keeps what it promises")

@@ -93,7 +93,7 @@ RECEIPTS_AUTH_HS256_SECRET: authHs256Secret
 {{- end -}}
 
 {{/*
-The variables of a container: {root, secrets, secretName, extraEnv}. Those that the images set are set here again, from the configuration:
+The variables of a container: {root, secrets, secretName, values}. Those that the images set are set here again, from the configuration:
 a variable is stronger than the file.
 */}}
 {{- define "receipts.env" -}}
@@ -128,7 +128,7 @@ a variable is stronger than the file.
   value: {{ . | quote }}
 {{- end }}
 {{- end }}
-{{- with .extraEnv }}
+{{- with .values.extraEnv }}
 {{ toYaml . }}
 {{- end }}
 {{- end -}}

@@ -24,28 +24,29 @@ app.kubernetes.io/component: {{ . }}
 {{- end }}
 {{- end -}}
 
-{{/* Labels of an object: {root, component}. */}}
-{{- define "receipts.labels" -}}
-{{ include "receipts.selector" . }}
-app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .root.Release.Service }}
-app.kubernetes.io/part-of: receipts
-helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
-{{- with .root.Values.commonLabels }}
-{{ toYaml . }}
-{{- end }}
-{{- end -}}
-
-{{/* Metadata of an object: {root, component, name, labels, annotations}. */}}
+{{/* Metadata of an object: {root, component, name, labels, annotations}. A label that selects is the chart's, whatever values say. */}}
 {{- define "receipts.metadata" -}}
+{{- $chart := printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" -}}
+{{- $labels := dict "app.kubernetes.io/version" .root.Chart.AppVersion "app.kubernetes.io/part-of" "receipts" "helm.sh/chart" $chart -}}
+{{- $selector := include "receipts.selector" . | fromYaml -}}
+{{- $managed := dict "app.kubernetes.io/managed-by" .root.Release.Service -}}
 name: {{ .name }}
 namespace: {{ .root.Release.Namespace }}
 labels:
-  {{- include "receipts.labels" . | nindent 2 }}
-  {{- with .labels }}
-  {{- toYaml . | nindent 2 }}
-  {{- end }}
+  {{- mergeOverwrite $labels .root.Values.commonLabels (.labels | default dict) $selector $managed | toYaml | nindent 2 }}
 {{- with mergeOverwrite (dict) .root.Values.commonAnnotations (.annotations | default dict) }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/*
+Metadata of a pod: {root, component, values, annotations}. Without the chart's version: a new chart alone restarts nothing.
+*/}}
+{{- define "receipts.podMetadata" -}}
+labels:
+  {{- include "receipts.selector" . | fromYaml | mergeOverwrite (dict) .root.Values.commonLabels .values.podLabels | toYaml | nindent 2 }}
+{{- with mergeOverwrite (dict) (.annotations | default dict) .root.Values.commonAnnotations .values.podAnnotations }}
 annotations:
   {{- toYaml . | nindent 2 }}
 {{- end }}

@@ -6,43 +6,14 @@ it answers when the service's own port is full, and isn't reachable from outside
 {{- $root := .root -}}
 {{- $values := .values -}}
 {{- $admin := include "receipts.port" (dict "root" $root "section" "telemetry" "key" "metrics_listen") -}}
+{{- $sums := dict "checksum/config" (include "receipts.toml" . | sha256sum) "checksum/secrets" (include "receipts.secretsOf" . | sha256sum) -}}
 metadata:
-  # Without the chart's version: a new chart alone restarts nothing.
-  labels:
-    {{- include "receipts.selector" . | nindent 4 }}
-    {{- with mergeOverwrite (dict) $root.Values.commonLabels $values.podLabels }}
-    {{- toYaml . | nindent 4 }}
-    {{- end }}
-  annotations:
-    checksum/config: {{ include "receipts.toml" . | sha256sum }}
-    checksum/secrets: {{ include "receipts.secretsOf" . | sha256sum }}
-    {{- with mergeOverwrite (dict) $root.Values.commonAnnotations $values.podAnnotations }}
-    {{- toYaml . | nindent 4 }}
-    {{- end }}
+  {{- include "receipts.podMetadata" (dict "root" $root "component" .component "values" $values "annotations" $sums) | nindent 2 }}
 spec:
-  serviceAccountName: {{ include "receipts.serviceAccount" . }}
-  automountServiceAccountToken: false
-  # Variables of neighbouring Services would read like ours.
-  enableServiceLinks: false
+  {{- include "receipts.podSpec" . | nindent 2 }}
   terminationGracePeriodSeconds: {{ include "receipts.grace" . }}
-  {{- with $root.Values.image.pullSecrets }}
-  imagePullSecrets:
-    {{- range . }}
-    - name: {{ . }}
-    {{- end }}
-  {{- end }}
   {{- with $values.priorityClassName }}
   priorityClassName: {{ . }}
-  {{- end }}
-  securityContext:
-    {{- toYaml $root.Values.podSecurityContext | nindent 4 }}
-  {{- with $values.nodeSelector }}
-  nodeSelector:
-    {{- toYaml . | nindent 4 }}
-  {{- end }}
-  {{- with $values.tolerations }}
-  tolerations:
-    {{- toYaml . | nindent 4 }}
   {{- end }}
   {{- with $values.affinity }}
   affinity:
@@ -66,12 +37,7 @@ spec:
     {{- end }}
   {{- end }}
   containers:
-    - name: {{ .component }}
-      image: {{ include "receipts.image" $root }}
-      imagePullPolicy: {{ $root.Values.image.pullPolicy }}
-      args: {{ toJson .args }}
-      env:
-        {{- include "receipts.env" (dict "root" $root "secrets" .secrets "extraEnv" $values.extraEnv) | nindent 8 }}
+    - {{- include "receipts.container" . | nindent 6 }}
       ports:
         {{- if eq .component "all-in-one" }}
         {{- range $section := list "gateway" "analytics" "publisher" }}
@@ -99,10 +65,6 @@ spec:
           # begins the drain.
           sleep: {seconds: {{ $values.preStopSleepSeconds }}}
       {{- end }}
-      resources:
-        {{- toYaml $values.resources | nindent 8 }}
-      securityContext:
-        {{- toYaml $root.Values.containerSecurityContext | nindent 8 }}
       volumeMounts:
         - {name: config, mountPath: /etc/receipts/config, readOnly: true}
         - {name: tmp, mountPath: /tmp}
@@ -132,6 +94,45 @@ spec:
       secret: {secretName: {{ . }}, defaultMode: 0440}
     {{- end }}
     {{- include "receipts.mountVolumes" $root | nindent 4 }}
+{{- end -}}
+
+{{/* What every pod has: {root, component, values}. */}}
+{{- define "receipts.podSpec" -}}
+{{- $root := .root -}}
+serviceAccountName: {{ include "receipts.serviceAccount" . }}
+automountServiceAccountToken: false
+# Variables of neighbouring Services would read like ours.
+enableServiceLinks: false
+{{- with $root.Values.image.pullSecrets }}
+imagePullSecrets:
+  {{- range . }}
+  - name: {{ . }}
+  {{- end }}
+{{- end }}
+securityContext:
+  {{- toYaml $root.Values.podSecurityContext | nindent 2 }}
+{{- with .values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .values.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* What every container has: {root, component, args, values, secrets, secretName}. */}}
+{{- define "receipts.container" -}}
+name: {{ .component }}
+image: {{ include "receipts.image" .root }}
+imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+args: {{ toJson .args }}
+env:
+  {{- include "receipts.env" . | nindent 2 }}
+resources:
+  {{- toYaml .values.resources | nindent 2 }}
+securityContext:
+  {{- toYaml .root.Values.containerSecurityContext | nindent 2 }}
 {{- end -}}
 
 {{/* The values of the secrets that a component reads, for the checksum: {root, secrets}. */}}
