@@ -38,7 +38,9 @@ EVERYTHING = {
     "image": {"registry": "registry.example.com/team", "digest": "sha256:" + "0" * 64, "pullSecrets": ["pull"]},
     "secrets": {
         "accountsUrl": "postgres://receipts:hunter-accounts@postgres/receipts?sslmode=require",
+        "kafkaSaslUsername": "hunter-kafka-user",
         "kafkaSaslPassword": "hunter-kafka",
+        "warehouseUser": "hunter-warehouse-user",
         "warehousePassword": "hunter-warehouse",
         "redisPassword": "hunter-redis",
         "smtpPassword": "hunter-smtp",
@@ -62,9 +64,9 @@ EVERYTHING = {
 }
 
 
-# What an existingSecret holds.
+# Variables of the secrets that values-production.yaml names.
 SECRETS = {f"RECEIPTS_{name}": "postgres://r:p@h/d?sslmode=require" if name == "ACCOUNTS_URL" else "hunter" for name in [
-    "ACCOUNTS_URL", "KAFKA_SASL_PASSWORD", "WAREHOUSE_PASSWORD", "REDIS_PASSWORD", "SMTP_PASSWORD",
+    "ACCOUNTS_URL", "KAFKA_SASL_PASSWORD", "WAREHOUSE_USER", "WAREHOUSE_PASSWORD", "REDIS_PASSWORD", "SMTP_PASSWORD",
 ]}
 
 
@@ -200,9 +202,10 @@ def check_secrets(objects, values):
     held = only([one for one in objects if "helm.sh/hook" not in one["metadata"].get("annotations", {})], "Secret")
     assert {base64.b64decode(value).decode() for value in held["data"].values()} == secret
     given = {name: {env["name"] for env in pod["spec"]["containers"][0]["env"] if "valueFrom" in env} for name, pod in pods(objects)}
-    assert given["gateway"] == {"RECEIPTS_KAFKA_SASL_PASSWORD"}, given["gateway"]
-    assert given["verifier"] == {"RECEIPTS_KAFKA_SASL_PASSWORD", "RECEIPTS_ACCOUNTS_URL"}, given["verifier"]
-    assert given["writer"] == {"RECEIPTS_KAFKA_SASL_PASSWORD", "RECEIPTS_WAREHOUSE_PASSWORD"}, given["writer"]
+    kafka, warehouse = ({f"RECEIPTS_{name}" for name in names} for names in (["KAFKA_SASL_USERNAME", "KAFKA_SASL_PASSWORD"], ["WAREHOUSE_USER", "WAREHOUSE_PASSWORD"]))
+    assert given["gateway"] == kafka, given["gateway"]
+    assert given["verifier"] == kafka | {"RECEIPTS_ACCOUNTS_URL"}, given["verifier"]
+    assert given["writer"] == kafka | warehouse, given["writer"]
     assert set.union(*given.values()) == set(held["data"]), given
 
 
@@ -404,14 +407,17 @@ def check_small(chart):
 
 
 def check_accounts(chart):
-    """Without a service account of its own nothing is made; without PostgreSQL's URL no service starts on an empty store."""
-    objects = chart.template({**ENGINES, "secrets": {"existingSecret": "mine"}, "serviceAccount": {"create": False}})
-    assert not [one for one in objects if one["kind"] == "ServiceAccount"]
+    """Without a service account of its own nothing is made. A secret that is named is needed, and a service may have its own."""
+    named = {"accountsUrl": {"name": "database", "key": "uri"}, "warehousePassword": {"name": "clickhouse", "key": "password"}}
+    own = {"warehouseUser": {"name": "writer", "key": "user"}, "warehousePassword": {"name": "writer", "key": "password"}}
+    objects = chart.template({**ENGINES, "secrets": named, "writer": {"secrets": own}, "serviceAccount": {"create": False}})
+    assert not [one for one in objects if one["kind"] in ("ServiceAccount", "Secret")]
     for name, pod in pods(objects):
         assert pod["spec"]["serviceAccountName"] == "default" and pod["spec"]["automountServiceAccountToken"] is False, name
-        for one in pod["spec"]["containers"][0]["env"]:
-            asked = one.get("valueFrom", {}).get("secretKeyRef")
-            assert not asked or asked.get("optional", False) is (one["name"] != "RECEIPTS_ACCOUNTS_URL"), f"{name}: {one}"
+        assert not find(pod, "optional"), name
+    given = {name: {one["name"]: one["valueFrom"]["secretKeyRef"] for one in pod["spec"]["containers"][0]["env"] if "valueFrom" in one} for name, pod in pods(objects)}
+    assert given["writer"] == {"RECEIPTS_WAREHOUSE_USER": own["warehouseUser"], "RECEIPTS_WAREHOUSE_PASSWORD": own["warehousePassword"]}, given
+    assert given["analytics-api"] == {"RECEIPTS_ACCOUNTS_URL": named["accountsUrl"], "RECEIPTS_WAREHOUSE_PASSWORD": named["warehousePassword"]}, given
     made = [one["metadata"]["name"] for one in chart.template(ENGINES) if one["kind"] == "ServiceAccount"]
     used = {pod["spec"]["serviceAccountName"] for _, pod in pods(chart.template(ENGINES))}
     assert sorted(made) == sorted(used), (made, used)
@@ -503,7 +509,8 @@ def check_every_key(chart, module):
             assert rendered[section][key] == value, f"{section}.{key}: {rendered[section].get(key)} instead of {value}"
     variables = {f"RECEIPTS_{section}_{key}".upper() for section, key in secret}
     held = only([one for one in objects if "helm.sh/hook" not in one["metadata"].get("annotations", {})], "Secret")
-    assert set(held["data"]) == variables, variables ^ set(held["data"])
+    users = {"RECEIPTS_KAFKA_SASL_USERNAME", "RECEIPTS_WAREHOUSE_USER"}
+    assert set(held["data"]) == variables | users, variables ^ set(held["data"])
     # Files named in the example aren't here; everything else is judged as it is.
     for section, key in [("auth", "jwks_file"), ("auth", "jwks_url"), ("auth", "issuer"), ("auth", "audience")]:
         rendered[section].pop(key)
@@ -531,7 +538,8 @@ def check_refusals(chart):
         ({"gateway": {"podDisruptionBudget": {"minAvailable": 1}}}, "podDisruptionBudget"),
         ({"gateway": {"extraEnv": [{"name": "RECEIPTS_GATEWAY_LISTEN", "value": "x"}]}}, "extraEnv"),
         ({"gatewayApi": {"enabled": True}}, "parentRefs"),
-        ({"secrets": {"existingSecret": "mine"}}, "one of the two"),
+        ({"secrets": {"accountsUrl": {"name": "mine"}}}, "accountsUrl"),
+        ({"writer": {"secrets": {"warehousePassword": "text"}}}, "warehousePassword"),
         ({"mode": "cluster"}, "mode"),
         ({"mounts": [{"name": "a", "path": "/a"}]}, "mounts"),
     ]:

@@ -17,9 +17,6 @@
 {{- if and .Values.gateway.enabled (not $config.gateway.acknowledgement_keys) -}}
 {{- fail "gateway.acknowledgementKeysSecret: name a Secret with acknowledgement.key, which `receipts keygen --algorithm Ed25519` makes" -}}
 {{- end -}}
-{{- if not (or .Values.secrets.existingSecret .Values.secrets.accountsUrl) -}}
-{{- fail "secrets.accountsUrl or secrets.existingSecret: the services need PostgreSQL (mode: allInOne does without)" -}}
-{{- end -}}
 {{- end -}}
 {{- toYaml $config -}}
 {{- end -}}

@@ -138,7 +138,8 @@ securityContext:
 {{/* The values of the secrets that a component reads, for the checksum: {root, secrets}. */}}
 {{- define "receipts.secretsOf" -}}
 {{- $data := include "receipts.secretData" .root | fromYaml -}}
-{{- range .secrets }}{{ . }}={{ index $data . }};{{- end -}}
+{{- $variables := include "receipts.secrets" .root | fromYaml -}}
+{{- range .secrets }}{{ . }}={{ index $data (index $variables .) }};{{- end -}}
 {{- end -}}
 
 {{- define "receipts.mountsIn" -}}
