@@ -26,7 +26,9 @@ DRAINS_S = {"gateway": 10, "verifier": 20, "writer": 20, "analytics-api": 10, "p
 SERVICES = list(DRAINS_S)
 
 # What the services need at least, and every part of the chart switched on.
+IMAGE = {"image": {"registry": "registry.example.com"}}
 ENGINES = {
+    **IMAGE,
     "config": {"kafka": {"brokers": "kafka:9092"}, "warehouse": {"url": "https://clickhouse:8443"}},
     "secrets": {"accountsUrl": "postgres://receipts:hunter-accounts@postgres/receipts?sslmode=require"},
     "gateway": {"acknowledgementKeysSecret": "acknowledgement"},
@@ -35,7 +37,7 @@ EVERYTHING = {
     **ENGINES,
     "commonLabels": {"team": "data"},
     "commonAnnotations": {"note": "all"},
-    "image": {"registry": "registry.example.com/team", "digest": "sha256:" + "0" * 64, "pullSecrets": ["pull"]},
+    "image": {"registry": "registry.example.com/team", "digest": "sha256:" + "0" * 64, "pullSecrets": ["pull", {"name": "other"}]},
     "secrets": {
         "accountsUrl": "postgres://receipts:hunter-accounts@postgres/receipts?sslmode=require",
         "kafkaSaslUsername": "hunter-kafka-user",
@@ -105,7 +107,7 @@ class Chart:
             return done.returncode == 0, done.stdout, done.stderr
 
     def template(self, *values, files=()):
-        good, out, error = self.run("template", "rel", CHART, "--namespace", "here", values=values, files=files)
+        good, out, error = self.run("template", "rel", CHART, "--namespace", "here", values=[IMAGE, *values], files=files)
         assert good, error
         return [one for one in yaml.load_all(out, OnceLoader) if one]
 
@@ -332,7 +334,7 @@ def check_notes(chart):
     said = notes(ENGINES, {"monitoring": {"serviceMonitor": {"enabled": True}, "prometheusRule": {"enabled": True, "labels": {"release": "x"}}}})
     assert "monitoring.serviceMonitor.labels is empty" in said and "prometheusRule.labels" not in said, said
     assert "scale deployment/rel-receipts-tools" in said and "no identity provider" in said, said
-    assert "receipts-all-in-one -- receipts keys create" in notes({"mode": "allInOne"})
+    assert "receipts-all-in-one -- receipts keys create" in notes(IMAGE, {"mode": "allInOne"})
 
 
 def check_image_variables(chart):
@@ -359,14 +361,36 @@ def check_image_variables(chart):
 def check_one_image(chart):
     """One image runs every service, the migrations and the command; the all-in-one's has the engine."""
     version = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
-    for values, image in ((ENGINES, f"receipts:{version}"), (EVERYTHING, "registry.example.com/team/receipts@sha256:" + "0" * 64)):
+    for values, image in ((ENGINES, f"registry.example.com/receipts:{version}"), (EVERYTHING, "registry.example.com/team/receipts@sha256:" + "0" * 64)):
         for name, pod in pods(chart.template(values)):
             (container,) = pod["spec"]["containers"]
             assert container["image"] == image, container["image"]
             assert container["args"] == {"migrations": ["migrate"], "tools": ["idle"]}.get(name, ["serve", name]), container["args"]
     (pod,) = [pod for _, pod in pods(chart.template({"mode": "allInOne"}))]
     (container,) = pod["spec"]["containers"]
-    assert (container["image"], container["args"]) == (f"receipts-all-in-one:{version}", ["up"])
+    assert (container["image"], container["args"]) == (f"registry.example.com/receipts-all-in-one:{version}", ["up"])
+
+
+def check_registry(chart):
+    """The registry and the pull secrets that charts share are used; no image is asked of Docker Hub unless it is named."""
+    for values in (EVERYTHING, {"mode": "allInOne"}):
+        for name, pod in pods(chart.template(values, {"global": {"imageRegistry": "mirror.example.com", "imagePullSecrets": ["mirror"]}})):
+            assert pod["spec"]["containers"][0]["image"].startswith("mirror.example.com/receipts"), name
+            assert {"name": "mirror"} in pod["spec"]["imagePullSecrets"], name
+
+
+def check_words(chart, module):
+    """The schema has each word that the program takes for a setting, and no other."""
+    config = json.loads((CHART / "values.schema.json").read_text())["properties"]["config"]["properties"]
+    for section, keys in config.items():
+        for key, schema in keys["properties"].items():
+            if schema.get("type") == "string" or "enum" in schema:
+                with tempfile.TemporaryDirectory() as folder:
+                    file = pathlib.Path(folder) / "receipts.toml"
+                    file.write_text(toml({"kafka": {"brokers": "kafka:9092"}} | {section: {key: "no-word"}}))
+                    said = subprocess.run([chart.receipts, "config", "check", "--config", file], capture_output=True, text=True).stderr
+                expected = re.findall(r"`([^`]+)`", said.split("unknown variant `no-word`")[1].splitlines()[0]) if "unknown variant" in said else None
+                assert schema.get("enum") == expected == module["WORDS"].get((section, key)), f"{section}.{key}: {expected}"
 
 
 def check_tools(chart):
@@ -526,6 +550,8 @@ def check_refusals(chart):
         ({"config": {"gateway": {"drain_ms": 1}}}, "drain_ms"),
         ({"config": {"gatewya": {}}}, "gatewya"),
         ({"config": {"gateway": {"drain_ms_max": "10s"}}}, "drain_ms_max"),
+        ({"config": {"telemetry": {"log_format": "jsn"}}}, "log_format"),
+        ({"config": {"kafka": {"sasl_mechanism": "OAUTHBEARER"}}}, "sasl_mechanism"),
         ({"config": {"kafka": {"sasl_password": "x"}}}, "sasl_password"),
         ({"config": {"redis": {"url": "redis://u:p@h:1"}}}, "url"),
         ({"secrets": {"kafkaPassword": "x"}}, "kafkaPassword"),
@@ -545,7 +571,7 @@ def check_refusals(chart):
     ]:
         error = chart.refuses(ENGINES, values)
         assert told in error, f"{values}: {error}"
-    for missing, told in [("config", "brokers"), ("secrets", "PostgreSQL"), ("gateway", "keygen")]:
+    for missing, told in [("image", "image.registry"), ("config", "brokers"), ("secrets", "PostgreSQL"), ("gateway", "keygen")]:
         assert told in chart.refuses({key: value for key, value in ENGINES.items() if key != missing})
 
 
@@ -641,9 +667,10 @@ def main():
     check_scaling(chart)
     check_graces(chart)
     check_restarts(chart)
-    for check in (check_labels, check_routes, check_runbook_urls, check_notes, check_image_variables, check_one_image, check_tools, check_small, check_accounts, check_registered, check_acknowledgement_keys):
+    for check in (check_labels, check_routes, check_runbook_urls, check_notes, check_image_variables, check_one_image, check_registry, check_tools, check_small, check_accounts, check_registered, check_acknowledgement_keys):
         check(chart)
-    check_every_key(chart, runpy.run_path(str(HELM_FOLDER / "config-schema")))
+    for check in (check_every_key, check_words):
+        check(chart, runpy.run_path(str(HELM_FOLDER / "config-schema")))
     print(f"helm/check: {count + len(objects)} objects fit, and the chart keeps what it promises")
 
 

@@ -55,8 +55,8 @@ annotations:
 {{/* The image of every container; its argument is the root. */}}
 {{- define "receipts.image" -}}
 {{- $image := .Values.image -}}
-{{- $name := $image.name | default (ternary "receipts-all-in-one" "receipts" (eq .Values.mode "allInOne")) -}}
-{{- with $image.registry }}{{- $name = printf "%s/%s" (trimSuffix "/" .) $name -}}{{- end -}}
+{{- $registry := .Values.global.imageRegistry | default $image.registry | required "image.registry or global.imageRegistry: where your images are (docker.io/library for images that are only on the nodes)" -}}
+{{- $name := printf "%s/%s" (trimSuffix "/" $registry) ($image.name | default (ternary "receipts-all-in-one" "receipts" (eq .Values.mode "allInOne"))) -}}
 {{- with $image.digest -}}
 {{- printf "%s@%s" $name . -}}
 {{- else -}}

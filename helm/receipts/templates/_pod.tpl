@@ -103,10 +103,10 @@ serviceAccountName: {{ include "receipts.serviceAccount" . }}
 automountServiceAccountToken: false
 # Variables of neighbouring Services would read like ours.
 enableServiceLinks: false
-{{- with $root.Values.image.pullSecrets }}
+{{- with concat $root.Values.global.imagePullSecrets $root.Values.image.pullSecrets }}
 imagePullSecrets:
   {{- range . }}
-  - name: {{ . }}
+  - name: {{ if kindIs "map" . }}{{ .name }}{{ else }}{{ . }}{{ end }}
   {{- end }}
 {{- end }}
 securityContext:
