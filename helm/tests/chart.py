@@ -333,7 +333,7 @@ def check_notes(chart):
 
     said = notes(ENGINES, {"monitoring": {"serviceMonitor": {"enabled": True}, "prometheusRule": {"enabled": True, "labels": {"release": "x"}}}})
     assert "monitoring.serviceMonitor.labels is empty" in said and "prometheusRule.labels" not in said, said
-    assert "scale deployment/rel-receipts-tools" in said and "no identity provider" in said, said
+    assert "scale statefulset/rel-receipts-tools" in said and "no identity provider" in said, said
     assert "receipts-all-in-one -- receipts keys create" in notes(IMAGE, {"mode": "allInOne"})
 
 
@@ -396,8 +396,8 @@ def check_words(chart, module):
 def check_tools(chart):
     """The command has what every service has, and doesn't run unless it is wanted."""
     objects = chart.template(EVERYTHING)
-    tools = only(objects, "Deployment", "-tools")["spec"]
-    assert tools["replicas"] == 0
+    tools = only(objects, "StatefulSet", "-tools")["spec"]
+    assert tools["replicas"] == 0 and tools["updateStrategy"] == {"type": "OnDelete"}, tools
     (container,) = tools["template"]["spec"]["containers"]
     assert container["args"] == ["idle"]
     given = {one["name"] for one in container["env"]}

@@ -171,12 +171,12 @@ class Release:
     def one(self, version, kind, name):
         return self.server.get(self.server.path(version, kind, self.namespace, name))
 
-    def replicas(self, name=GATEWAY):
-        return self.one("apps/v1", "Deployment", name)["spec"]["replicas"]
+    def replicas(self, name=GATEWAY, kind="Deployment"):
+        return self.one("apps/v1", kind, name)["spec"]["replicas"]
 
-    def scale(self, replicas, name=GATEWAY):
+    def scale(self, replicas, name=GATEWAY, kind="Deployment"):
         """As `kubectl scale` and autoscalers do."""
-        path = self.server.path("apps/v1", "Deployment", self.namespace, name)
+        path = self.server.path("apps/v1", kind, self.namespace, name)
         self.server.ask("PATCH", f"{path}/scale", {"spec": {"replicas": replicas}})
 
     def run(self, *words):
@@ -294,6 +294,13 @@ def scale(release):
     assert release.replicas() == 5
 
 
+def tools(release):
+    release.scale(1, "receipts-tools", "StatefulSet")
+    release.apply({"image": {"tag": "next"}, "config": {"kafka": {"linger_ms": 1}}})
+    assert release.replicas("receipts-tools", "StatefulSet") == 1
+    assert release.one("apps/v1", "StatefulSet", "receipts-tools")["spec"]["updateStrategy"] == {"type": "OnDelete"}
+
+
 def autoscaling_on(release):
     release.apply({"gateway": {"autoscaling": {"enabled": True, "minReplicas": 3}}, "verifier": {"autoscaling": {"enabled": True, "minReplicas": 3}}})
     assert release.replicas() == 5 and release.replicas("receipts-verifier") >= 3
@@ -367,7 +374,7 @@ def install(release):
     release.apply()
 
 
-SERVICES = [install, upgrade_again, scale, autoscaling_on, autoscaling_off, engine_port, failed_migration, rollback, uninstall]
+SERVICES = [install, upgrade_again, scale, tools, autoscaling_on, autoscaling_off, engine_port, failed_migration, rollback, uninstall]
 ALL_IN_ONE = [install, upgrade_again, volume_growth, rollback, uninstall]
 
 
