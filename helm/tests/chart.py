@@ -379,6 +379,33 @@ def check_registry(chart):
             assert {"name": "mirror"} in pod["spec"]["imagePullSecrets"], name
 
 
+def check_hatches(chart):
+    """What the chart has no value for can be added."""
+    extra = {
+        "extraVolumes": [{"name": "socket", "emptyDir": {}}], "extraVolumeMounts": [{"name": "socket", "mountPath": "/socket"}],
+        "extraContainers": [{"name": "proxy", "image": "proxy:1", "volumeMounts": [{"name": "socket", "mountPath": "/socket"}]}],
+    }
+    volumes = {key: value for key, value in extra.items() if key != "extraContainers"}
+    values = {
+        "gateway": extra, "writer": extra, "allInOne": extra, "migrations": volumes, "tools": volumes,
+        "dnsConfig": {"options": [{"name": "ndots", "value": "1"}]}, "ipFamilyPolicy": "PreferDualStack",
+        "serviceAccount": {"create": False, "name": "mine"},
+        "extraObjects": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "{{ .Release.Name }}-extra"}, "data": {"a": "b"}}],
+    }
+    for base in (ENGINES, {"mode": "allInOne"}):
+        objects = chart.template(base, values)
+        chart.validate(objects)
+        assert only(objects, "ConfigMap", "rel-extra")["data"] == {"a": "b"}
+        assert {one["spec"]["ipFamilyPolicy"] for one in objects if one["kind"] == "Service"} == {"PreferDualStack"}
+        for name, pod in pods(objects):
+            spec = pod["spec"]
+            assert spec["serviceAccountName"] == "mine" and spec["dnsConfig"] == values["dnsConfig"], name
+            if name in ("gateway", "writer", "all-in-one", *COMMANDS):
+                assert extra["extraVolumes"][0] in spec["volumes"] and extra["extraVolumeMounts"][0] in spec["containers"][0]["volumeMounts"], name
+            if name in ("gateway", "writer", "all-in-one"):
+                assert [one["name"] for one in spec["containers"]] == [name, "proxy"], name
+
+
 def check_words(chart, module):
     """The schema has each word that the program takes for a setting, and no other."""
     config = json.loads((CHART / "values.schema.json").read_text())["properties"]["config"]["properties"]
@@ -567,6 +594,7 @@ def check_refusals(chart):
         ({"secrets": {"accountsUrl": {"name": "mine"}}}, "accountsUrl"),
         ({"writer": {"secrets": {"warehousePassword": "text"}}}, "warehousePassword"),
         ({"mode": "cluster"}, "mode"),
+        ({"serviceAccount": {"name": "mine"}}, "create: false"),
         ({"mounts": [{"name": "a", "path": "/a"}]}, "mounts"),
     ]:
         error = chart.refuses(ENGINES, values)
@@ -667,7 +695,7 @@ def main():
     check_scaling(chart)
     check_graces(chart)
     check_restarts(chart)
-    for check in (check_labels, check_routes, check_runbook_urls, check_notes, check_image_variables, check_one_image, check_registry, check_tools, check_small, check_accounts, check_registered, check_acknowledgement_keys):
+    for check in (check_labels, check_routes, check_runbook_urls, check_notes, check_image_variables, check_one_image, check_registry, check_hatches, check_tools, check_small, check_accounts, check_registered, check_acknowledgement_keys):
         check(chart)
     for check in (check_every_key, check_words):
         check(chart, runpy.run_path(str(HELM_FOLDER / "config-schema")))

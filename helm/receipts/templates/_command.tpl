@@ -10,7 +10,7 @@ containers:
     volumeMounts:
       - {name: config, mountPath: /etc/receipts/config, readOnly: true}
       - {name: tmp, mountPath: /tmp}
-      {{- include "receipts.mountsIn" .root | nindent 6 }}
+      {{- include "receipts.mountsIn" . | nindent 6 }}
 volumes:
   - name: config
     configMap:
@@ -19,5 +19,5 @@ volumes:
         - {key: {{ .component }}.toml, path: receipts.toml}
   - name: tmp
     emptyDir: {sizeLimit: 16Mi}
-  {{- include "receipts.mountVolumes" .root | nindent 2 }}
+  {{- include "receipts.mountVolumes" . | nindent 2 }}
 {{- end -}}

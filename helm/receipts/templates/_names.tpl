@@ -66,11 +66,11 @@ annotations:
 
 {{/* {root, component} */}}
 {{- define "receipts.serviceAccount" -}}
-{{- if .root.Values.serviceAccount.create -}}
-{{- printf "%s-%s" (include "receipts.fullname" .root) .component -}}
-{{- else -}}
-default
+{{- $account := .root.Values.serviceAccount -}}
+{{- if and $account.create $account.name -}}
+{{- fail "serviceAccount.name: of one of yours, with serviceAccount.create: false" -}}
 {{- end -}}
+{{- ternary (printf "%s-%s" (include "receipts.fullname" .root) .component) ($account.name | default "default") $account.create -}}
 {{- end -}}
 
 {{/*

@@ -74,7 +74,10 @@ spec:
         {{- if and $root.Values.gateway.acknowledgementKeysSecret (has .component (list "gateway" "all-in-one")) }}
         - {name: acknowledgement, mountPath: /etc/receipts/acknowledgement, readOnly: true}
         {{- end }}
-        {{- include "receipts.mountsIn" $root | nindent 8 }}
+        {{- include "receipts.mountsIn" . | nindent 8 }}
+    {{- with $values.extraContainers }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
   volumes:
     - name: config
       configMap:
@@ -93,7 +96,7 @@ spec:
     - name: acknowledgement
       secret: {secretName: {{ . }}, defaultMode: 0440}
     {{- end }}
-    {{- include "receipts.mountVolumes" $root | nindent 4 }}
+    {{- include "receipts.mountVolumes" . | nindent 4 }}
 {{- end -}}
 
 {{/* What every pod has: {root, component, values}. */}}
@@ -111,6 +114,10 @@ imagePullSecrets:
 {{- end }}
 securityContext:
   {{- toYaml $root.Values.podSecurityContext | nindent 2 }}
+{{- with $root.Values.dnsConfig }}
+dnsConfig:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- with .values.nodeSelector }}
 nodeSelector:
   {{- toYaml . | nindent 2 }}
@@ -142,19 +149,27 @@ securityContext:
 {{- range .secrets }}{{ . }}={{ index $data (index $variables .) }};{{- end -}}
 {{- end -}}
 
+{{/* {root, values} */}}
 {{- define "receipts.mountsIn" -}}
-{{- range .Values.mounts }}
+{{- range .root.Values.mounts }}
 - {name: {{ printf "mount-%s" .name }}, mountPath: {{ .path | quote }}, readOnly: true}
+{{- end }}
+{{- with .values.extraVolumeMounts }}
+{{ toYaml . }}
 {{- end }}
 {{- end -}}
 
+{{/* {root, values} */}}
 {{- define "receipts.mountVolumes" -}}
-{{- range .Values.mounts }}
+{{- range .root.Values.mounts }}
 - name: {{ printf "mount-%s" .name }}
   {{- if .secret }}
   secret: {secretName: {{ .secret }}}
   {{- else }}
   configMap: {name: {{ .configMap }}}
   {{- end }}
+{{- end }}
+{{- with .values.extraVolumes }}
+{{ toYaml . }}
 {{- end }}
 {{- end -}}
