@@ -62,6 +62,9 @@ EVERYTHING = {
         "enabled": True, "parentRefs": [{"name": "edge", "namespace": "edge"}],
         "hostnames": ["a.example", "b.example"],
     },
+    "dnsConfig": {"options": [{"name": "ndots", "value": "1"}]},
+    "ipFamilyPolicy": "PreferDualStack",
+    "extraObjects": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "{{ .Release.Name }}-extra"}, "data": {"a": "b"}}],
     "monitoring": {k: {"enabled": True, "labels": {"release": "prometheus"}} for k in ["serviceMonitor", "prometheusRule", "dashboards"]},
 }
 
@@ -388,9 +391,8 @@ def check_hatches(chart):
     volumes = {key: value for key, value in extra.items() if key != "extraContainers"}
     values = {
         "gateway": extra, "writer": extra, "allInOne": extra, "migrations": volumes, "tools": volumes,
-        "dnsConfig": {"options": [{"name": "ndots", "value": "1"}]}, "ipFamilyPolicy": "PreferDualStack",
+        **{key: EVERYTHING[key] for key in ("dnsConfig", "ipFamilyPolicy", "extraObjects")},
         "serviceAccount": {"create": False, "name": "mine"},
-        "extraObjects": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "{{ .Release.Name }}-extra"}, "data": {"a": "b"}}],
     }
     for base in (ENGINES, {"mode": "allInOne"}):
         objects = chart.template(base, values)

@@ -18,7 +18,7 @@ import urllib.request
 
 import yaml
 
-from chart import CHART, ENGINES, HELM_FOLDER, find, pods
+from chart import CHART, ENGINES, EVERYTHING, HELM_FOLDER, find, pods
 
 TOKEN = "chart-live"
 START_WAIT_S_MAX = 120
@@ -31,6 +31,7 @@ SECRETS = {
     **dict.fromkeys(["receipts-acknowledgement", "acknowledgement"], ["acknowledgement.key"]),
     "receipts-postgresql": ["uri"],
     "receipts-tls": ["ca.pem"],
+    "tls": ["ca.pem"],
 }
 
 
@@ -160,6 +161,7 @@ class Release:
         self.make("v1", "ServiceAccount", "default")
         for name, keys in SECRETS.items():
             self.make("v1", "Secret", name, stringData=dict.fromkeys(keys, "x"))
+        self.make("v1", "ConfigMap", "ids")
 
     def make(self, version, kind, name, **rest):
         body = {"apiVersion": version, "kind": kind, "metadata": {"name": name}, **rest}
@@ -375,6 +377,7 @@ def install(release):
 
 
 SERVICES = [install, upgrade_again, scale, tools, autoscaling_on, autoscaling_off, engine_port, failed_migration, rollback, uninstall]
+EVERY_PART = [install, upgrade_again, rollback, uninstall]
 ALL_IN_ONE = [install, upgrade_again, volume_growth, rollback, uninstall]
 
 
@@ -391,6 +394,7 @@ def main():
         ("plain", [], ENGINES, ports, SERVICES),
         ("production", [production], {}, ports, SERVICES),
         ("clickhouse-cluster", [production, cluster], {}, ports, SERVICES),
+        ("every-part", [], EVERYTHING, ports, EVERY_PART),
     ]
     releases = [release for release in releases if arguments.only in (None, release[0])]
     rows, failures = [], []
@@ -400,6 +404,7 @@ def main():
             server.wait()
             for crd in (arguments.helm / "crds").glob("*.yaml"):
                 server.define(yaml.safe_load(crd.read_text()))
+            server.ask("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", {"metadata": {"name": "high"}, "value": 1})
             for name, files, values, needed, steps in releases:
                 release, results = Release(server, arguments.helm, name, files, values, needed), {}
                 for step in steps:
