@@ -20,7 +20,7 @@ CHART = HELM_FOLDER / "receipts"
 # The oldest and the newest Kubernetes that objects are checked against.
 KUBERNETES = ["1.30", "1.37"]
 # Pods of the command: they serve nothing.
-COMMANDS = {"migrations", "tools"}
+COMMANDS = {"migrations", "tools", "test"}
 # Programs' defaults that grace periods follow from, in seconds: drain_ms_max of each service.
 DRAINS_S = {"gateway": 10, "verifier": 20, "writer": 20, "analytics-api": 10, "publisher-api": 10}
 SERVICES = list(DRAINS_S)
@@ -368,7 +368,7 @@ def check_one_image(chart):
         for name, pod in pods(chart.template(values)):
             (container,) = pod["spec"]["containers"]
             assert container["image"] == image, container["image"]
-            assert container["args"] == {"migrations": ["migrate"], "tools": ["idle"]}.get(name, ["serve", name]), container["args"]
+            assert container["args"] == {"migrations": ["migrate"], "tools": ["idle"], "test": ["audit"]}.get(name, ["serve", name]), container["args"]
     (pod,) = [pod for _, pod in pods(chart.template({"mode": "allInOne"}))]
     (container,) = pod["spec"]["containers"]
     assert (container["image"], container["args"]) == (f"registry.example.com/receipts-all-in-one:{version}", ["up"])

@@ -153,7 +153,7 @@ class Release:
     def __init__(self, server, helm, namespace, files, values, ports):
         self.server, self.helm, self.namespace, self.files, self.ports = server, helm, namespace, files, ports
         self.given = [values]
-        self.fails_migration, self.migrated = False, 0
+        self.fails_migration, self.jobs_ended = False, 0
         labels = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "audit", "warn")}
         server.ask("POST", "/api/v1/namespaces", {"metadata": {"name": namespace, "labels": labels}})
         deny = {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
@@ -229,7 +229,7 @@ class Release:
                 status = {"startTime": now, "conditions": [{"type": kind, "status": "True", "lastTransitionTime": now} for kind in types]}
                 status |= {"failed": 1} if types[0] == "FailureTarget" else {"succeeded": 1, "completionTime": now}
                 self.server.ask("PATCH", self.server.path("batch/v1", "Job", self.namespace, job["metadata"]["name"]) + "/status", {"status": status})
-                self.migrated += 1
+                self.jobs_ended += 1
             time.sleep(0.1)
 
     def egress(self, labels):
@@ -344,6 +344,13 @@ def rollback(release):
     release.apply()
 
 
+def helm_test(release):
+    before = release.jobs_ended
+    code, output = release.run("test", "receipts")
+    assert code == 0 and release.jobs_ended == before + 1, output
+    release.check()
+
+
 def volume_growth(release):
     """By the commands of the chart's README."""
     sizes = '{"spec":{"resources":{"requests":{"storage":"200Gi"}}}}'
@@ -376,8 +383,8 @@ def install(release):
     release.apply()
 
 
-SERVICES = [install, upgrade_again, scale, tools, autoscaling_on, autoscaling_off, engine_port, failed_migration, rollback, uninstall]
-EVERY_PART = [install, upgrade_again, rollback, uninstall]
+SERVICES = [install, helm_test, upgrade_again, scale, tools, autoscaling_on, autoscaling_off, engine_port, failed_migration, rollback, uninstall]
+EVERY_PART = [install, helm_test, upgrade_again, rollback, uninstall]
 ALL_IN_ONE = [install, upgrade_again, volume_growth, rollback, uninstall]
 
 
