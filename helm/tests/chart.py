@@ -40,15 +40,15 @@ EVERYTHING = {
     "image": {"registry": "registry.example.com/team", "digest": "sha256:" + "0" * 64, "pullSecrets": ["pull", {"name": "other"}]},
     "secrets": {
         "accountsUrl": "postgres://receipts:hunter-accounts@postgres/receipts?sslmode=require",
-        "kafkaSaslUsername": "hunter-kafka-user",
+        "kafkaSaslUsername": "kafka-user",
         "kafkaSaslPassword": "hunter-kafka",
-        "warehouseUser": "hunter-warehouse-user",
+        "warehouseUser": "warehouse-user",
         "warehousePassword": "hunter-warehouse",
         "redisPassword": "hunter-redis",
         "smtpPassword": "hunter-smtp",
         "authHs256Secret": "hunter-auth-0123456789-0123456789-0123",
     },
-    "mounts": [{"name": "tls", "secret": "tls", "path": "/etc/receipts/tls"}, {"name": "ids", "configMap": "ids", "path": "/ids"}],
+    "mounts": [{"name": "tls", "secret": "tls", "path": "/etc/receipts/tls", "keys": ["ca.pem"]}, {"name": "ids", "configMap": "ids", "path": "/ids"}],
     "gateway": {
         "acknowledgementKeysSecret": "acknowledgement", "autoscaling": {"enabled": True}, "service": {"type": "LoadBalancer", "externalTrafficPolicy": "Local"},
         "extraEnv": [{"name": "RUST_BACKTRACE", "value": "1"}], "nodeSelector": {"disk": "ssd"}, "priorityClassName": "high",
@@ -201,16 +201,15 @@ def check_pods(objects):
 
 def check_secrets(objects, values):
     """No secret stands anywhere but in a Secret, and each is handed to those that read it."""
-    secret = {value for key, value in values["secrets"].items()}
+    secret = {value for key, value in values["secrets"].items() if "User" not in key}
     rest = json.dumps([one for one in objects if one["kind"] != "Secret"])
     assert "hunter" not in rest, "a secret is outside of Secrets"
     held = only([one for one in objects if "helm.sh/hook" not in one["metadata"].get("annotations", {})], "Secret")
     assert {base64.b64decode(value).decode() for value in held["data"].values()} == secret
     given = {name: {env["name"] for env in pod["spec"]["containers"][0]["env"] if "valueFrom" in env} for name, pod in pods(objects)}
-    kafka, warehouse = ({f"RECEIPTS_{name}" for name in names} for names in (["KAFKA_SASL_USERNAME", "KAFKA_SASL_PASSWORD"], ["WAREHOUSE_USER", "WAREHOUSE_PASSWORD"]))
-    assert given["gateway"] == kafka, given["gateway"]
-    assert given["verifier"] == kafka | {"RECEIPTS_ACCOUNTS_URL"}, given["verifier"]
-    assert given["writer"] == kafka | warehouse, given["writer"]
+    assert given["gateway"] == {"RECEIPTS_KAFKA_SASL_PASSWORD"}, given["gateway"]
+    assert given["verifier"] == {"RECEIPTS_KAFKA_SASL_PASSWORD", "RECEIPTS_ACCOUNTS_URL"}, given["verifier"]
+    assert given["writer"] == {"RECEIPTS_KAFKA_SASL_PASSWORD", "RECEIPTS_WAREHOUSE_PASSWORD"}, given["writer"]
     assert set.union(*given.values()) == set(held["data"]), given
 
 
@@ -462,7 +461,7 @@ def check_small(chart):
 def check_accounts(chart):
     """Without a service account of its own nothing is made. A secret that is named is needed, and a service may have its own."""
     named = {"accountsUrl": {"name": "database", "key": "uri"}, "warehousePassword": {"name": "clickhouse", "key": "password"}}
-    own = {"warehouseUser": {"name": "writer", "key": "user"}, "warehousePassword": {"name": "writer", "key": "password"}}
+    own = {"warehouseUser": {"name": "writer", "key": "user"}, "warehousePassword": {"name": "writer", "key": "password"}, "kafkaSaslUsername": "writer"}
     objects = chart.template({**ENGINES, "secrets": named, "writer": {"secrets": own}, "serviceAccount": {"create": False}})
     assert not [one for one in objects if one["kind"] in ("ServiceAccount", "Secret")]
     for name, pod in pods(objects):
@@ -470,6 +469,8 @@ def check_accounts(chart):
         assert not find(pod, "optional"), name
     given = {name: {one["name"]: one["valueFrom"]["secretKeyRef"] for one in pod["spec"]["containers"][0]["env"] if "valueFrom" in one} for name, pod in pods(objects)}
     assert given["writer"] == {"RECEIPTS_WAREHOUSE_USER": own["warehouseUser"], "RECEIPTS_WAREHOUSE_PASSWORD": own["warehousePassword"]}, given
+    users = {name: [one.get("value") for one in pod["spec"]["containers"][0]["env"] if one["name"] == "RECEIPTS_KAFKA_SASL_USERNAME"] for name, pod in pods(objects)}
+    assert users["writer"] == ["writer"] and not users["gateway"], users
     assert given["analytics-api"] == {"RECEIPTS_ACCOUNTS_URL": named["accountsUrl"], "RECEIPTS_WAREHOUSE_PASSWORD": named["warehousePassword"]}, given
     made = [one["metadata"]["name"] for one in chart.template(ENGINES) if one["kind"] == "ServiceAccount"]
     used = {pod["spec"]["serviceAccountName"] for _, pod in pods(chart.template(ENGINES))}
@@ -562,8 +563,7 @@ def check_every_key(chart, module):
             assert rendered[section][key] == value, f"{section}.{key}: {rendered[section].get(key)} instead of {value}"
     variables = {f"RECEIPTS_{section}_{key}".upper() for section, key in secret}
     held = only([one for one in objects if "helm.sh/hook" not in one["metadata"].get("annotations", {})], "Secret")
-    users = {"RECEIPTS_KAFKA_SASL_USERNAME", "RECEIPTS_WAREHOUSE_USER"}
-    assert set(held["data"]) == variables | users, variables ^ set(held["data"])
+    assert set(held["data"]) == variables, variables ^ set(held["data"])
     # Files named in the example aren't here; everything else is judged as it is.
     for section, key in [("auth", "jwks_file"), ("auth", "jwks_url"), ("auth", "issuer"), ("auth", "audience")]:
         rendered[section].pop(key)

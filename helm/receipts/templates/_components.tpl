@@ -76,12 +76,12 @@ smtpPassword: RECEIPTS_SMTP_PASSWORD
 authHs256Secret: RECEIPTS_AUTH_HS256_SECRET
 {{- end -}}
 
-{{/* What the chart's own Secret holds: those that are given as texts. */}}
+{{/* What the chart's own Secret holds: those that are given as texts, but for names of users. */}}
 {{- define "receipts.secretData" -}}
 {{- $data := dict -}}
 {{- range $name, $variable := include "receipts.secrets" . | fromYaml -}}
 {{- $value := index $.Values.secrets $name -}}
-{{- if and $value (kindIs "string" $value) -}}
+{{- if and $value (kindIs "string" $value) (not (contains "User" $name)) -}}
 {{- $_ := set $data $variable (b64enc $value) -}}
 {{- end -}}
 {{- end -}}
@@ -103,6 +103,9 @@ a variable is stronger than the file.
 {{- end }}
 {{- if $given }}
 - name: {{ index $variables . }}
+  {{- if and (kindIs "string" $given) (contains "User" .) }}
+  value: {{ $given | quote }}
+  {{- else }}
   valueFrom:
     secretKeyRef:
       {{- if kindIs "map" $given }}
@@ -112,6 +115,7 @@ a variable is stronger than the file.
       name: {{ $.secretName | default (include "receipts.fullname" $.root) }}
       key: {{ index $variables . }}
       {{- end }}
+  {{- end }}
 {{- end }}
 {{- end }}
 - name: RECEIPTS_CONFIG

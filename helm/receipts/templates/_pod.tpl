@@ -164,10 +164,18 @@ securityContext:
 {{- range .root.Values.mounts }}
 - name: {{ printf "mount-%s" .name }}
   {{- if .secret }}
-  secret: {secretName: {{ .secret }}}
+  secret:
+    secretName: {{ .secret }}
   {{- else }}
-  configMap: {name: {{ .configMap }}}
+  configMap:
+    name: {{ .configMap }}
   {{- end }}
+    {{- with .keys }}
+    items:
+      {{- range . }}
+      - {key: {{ . }}, path: {{ . }}}
+      {{- end }}
+    {{- end }}
 {{- end }}
 {{- with .values.extraVolumes }}
 {{ toYaml . }}
