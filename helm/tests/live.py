@@ -18,7 +18,7 @@ import urllib.request
 
 import yaml
 
-from chart import CHART, ENGINES, EVERYTHING, HELM_FOLDER, find, pods
+from chart import CHART, EVERYTHING, HELM_FOLDER, find, pods
 
 TOKEN = "chart-live"
 START_WAIT_S_MAX = 120
@@ -30,9 +30,16 @@ SECRETS = {
     **dict.fromkeys(["receipts-kafka", "receipts-redis", "receipts-smtp"], ["password"]),
     **dict.fromkeys(["receipts-acknowledgement", "acknowledgement"], ["acknowledgement.key"]),
     "receipts-postgresql": ["uri"],
-    "receipts-tls": ["ca.pem"],
-    "tls": ["ca.pem"],
+    **dict.fromkeys(["receipts-tls", "tls"], ["ca.pem"]),
+    # Of operators.
+    **dict.fromkeys(["receipts-gateway", "receipts-verifier", "receipts-writer", "receipts-tools"], ["password"]),
+    **dict.fromkeys(["kafka-cluster-ca-cert", "postgres-ca"], ["ca.crt"]),
 }
+# Operators' kinds, of which the server checks no more than these names.
+OPERATORS = [
+    ("kafka.strimzi.io", "v1", "Kafka"), ("kafka.strimzi.io", "v1", "KafkaNodePool"), ("kafka.strimzi.io", "v1", "KafkaUser"),
+    ("postgresql.cnpg.io", "v1", "Cluster"), ("argoproj.io", "v1alpha1", "Application"),
+]
 
 
 def free_port():
@@ -124,6 +131,15 @@ class Server:
                 if "/" not in resource["name"]:
                     self.plurals[version, resource["kind"]] = resource["name"]
         return f"{base}/namespaces/{namespace}/{self.plurals[version, kind]}" + (f"/{name}" if name else "")
+
+
+def any_fields(group, version, kind):
+    """A CRD that takes any fields."""
+    plural = f"{kind.lower()}s"
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    versions = [{"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}]
+    spec = {"group": group, "scope": "Namespaced", "names": {"plural": plural, "singular": kind.lower(), "kind": kind, "listKind": f"{kind}List"}, "versions": versions}
+    return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": f"{plural}.{group}"}, "spec": spec}
 
 
 class Refused(Exception):
@@ -383,6 +399,21 @@ def install(release):
     release.apply()
 
 
+def engines(release):
+    """The custom resources of the example are taken."""
+    for one in yaml.safe_load_all((HELM_FOLDER / "examples/operators-engines.yaml").read_text()):
+        release.make(one["apiVersion"], one["kind"], one["metadata"]["name"], spec=one["spec"])
+
+
+def argo_cd(release):
+    """The example's Application is taken, and names a chart and values that are here."""
+    one = yaml.safe_load((HELM_FOLDER / "examples/argo-cd.yaml").read_text())
+    release.make(one["apiVersion"], one["kind"], one["metadata"]["name"], spec=one["spec"])
+    source = one["spec"]["source"]
+    chart = HELM_FOLDER.parent / source["path"]
+    assert chart == CHART and all((chart / file).resolve().exists() for file in source["helm"]["valueFiles"])
+
+
 SERVICES = [install, helm_test, upgrade_again, scale, tools, autoscaling_on, autoscaling_off, engine_port, failed_migration, rollback, uninstall]
 EVERY_PART = [install, helm_test, upgrade_again, rollback, uninstall]
 ALL_IN_ONE = [install, upgrade_again, volume_growth, rollback, uninstall]
@@ -396,10 +427,12 @@ def main():
     arguments = parser.parse_args()
     production, cluster, small = (HELM_FOLDER / f"values-{name}.yaml" for name in ("production", "clickhouse-cluster", "small"))
     ports = {53, 5432, 8443, 9093}
+    plain, operators = (HELM_FOLDER / f"examples/{name}.yaml" for name in ("plain", "operators"))
     releases = [
         ("small", [small], {}, set(), ALL_IN_ONE),
-        ("plain", [], ENGINES, ports, SERVICES),
-        ("production", [production], {}, ports, SERVICES),
+        ("plain", [plain], {}, ports, SERVICES),
+        ("operators", [operators], {}, ports, [engines, argo_cd, *EVERY_PART]),
+        ("production", [production], {}, ports, EVERY_PART),
         ("clickhouse-cluster", [production, cluster], {}, ports, SERVICES),
         ("every-part", [], EVERYTHING, ports, EVERY_PART),
     ]
@@ -411,6 +444,8 @@ def main():
             server.wait()
             for crd in (arguments.helm / "crds").glob("*.yaml"):
                 server.define(yaml.safe_load(crd.read_text()))
+            for group, version, kind in OPERATORS:
+                server.define(any_fields(group, version, kind))
             server.ask("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", {"metadata": {"name": "high"}, "value": 1})
             for name, files, values, needed, steps in releases:
                 release, results = Release(server, arguments.helm, name, files, values, needed), {}
@@ -426,7 +461,7 @@ def main():
                 rows.append((name, results))
         finally:
             server.stop()
-    names = list(dict.fromkeys(step.__name__ for steps in (ALL_IN_ONE, SERVICES) for step in steps))
+    names = list(dict.fromkeys(step.__name__ for *_, steps in releases for step in steps))
     print(f"{'':16}", *(f"{name:>18}" for name, _ in rows))
     for step in names:
         print(f"{step.replace('_', ' '):16}", *(f"{results.get(step, '-'):>18}" for _, results in rows))
