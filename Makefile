@@ -93,7 +93,7 @@ test: deps ## Every test but drills and fuzzers: both engines, the demo, client 
 
 .PHONY: ci
 ci: test ## `make test`, then lints, drills, kills, fuzzers, the chart, conformance runs, documents' commands
-	@$(STAGES) $(addprefix stage-,lint fetch-ci chart alerts clients conformance documents other-builds fuzz) \
+	@$(STAGES) $(addprefix stage-,lint fetch-ci chart chart-live alerts clients conformance documents other-builds fuzz) \
 	  || { scripts/stage --summary; exit 1; }
 	# Alone: they freeze and kill what they measure.
 	@$(STAGES) --jobs 1 stage-drills || { scripts/stage --summary; exit 1; }
@@ -144,6 +144,9 @@ stage-fetch-ci:
 .PHONY: stage-chart
 stage-chart: stage-fetch-ci
 	$(STAGE) helm/check $(BIN)
+.PHONY: stage-chart-live
+stage-chart-live: stage-chart
+	$(STAGE) helm/live --cached
 .PHONY: stage-alerts
 stage-alerts:
 	$(STAGE) scripts/test-alerts
@@ -173,6 +176,10 @@ fuzz: ## Fuzz what reads foreign bytes, with coverage and for FUZZ_SECONDS each
 chart: deps helm python ## Lint the Helm chart and hold everything it renders against the schemas
 	scripts/run-tests --build
 	helm/check $(BIN)
+
+.PHONY: chart-live
+chart-live: deps ## Install, upgrade and roll back the Helm chart on a real API server (built once: 15 minutes)
+	helm/live
 
 PAGE = analytics-api/dashboard
 

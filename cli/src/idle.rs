@@ -8,7 +8,7 @@ SIGTERM and SIGINT end it.
 
 Examples:
   receipts idle
-  kubectl exec -i deployment/receipts-tools -- receipts audit    # beside it
+  kubectl exec -i receipts-tools-0 -- receipts audit    # beside it
 
 Exit codes:
   0  it was told to end";

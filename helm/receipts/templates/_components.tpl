@@ -11,10 +11,10 @@ gateway:
   {{- /* Only registered client keys are looked up, so only then it needs the account store. */}}
   {{- if $registered }}
   sections: [accounts, data, gateway, kafka, limits, log, policy, telemetry]
-  secrets: [RECEIPTS_KAFKA_SASL_PASSWORD, RECEIPTS_ACCOUNTS_URL]
+  secrets: [kafkaSaslUsername, kafkaSaslPassword, accountsUrl]
   {{- else }}
   sections: [data, gateway, kafka, limits, log, telemetry]
-  secrets: [RECEIPTS_KAFKA_SASL_PASSWORD]
+  secrets: [kafkaSaslUsername, kafkaSaslPassword]
   {{- end }}
   listens: true
   from: gatewayFrom
@@ -23,21 +23,21 @@ verifier:
   at: verifier
   section: verifier
   sections: [accounts, data, kafka, limits, log, policy, telemetry, verdicts, verifier]
-  secrets: [RECEIPTS_KAFKA_SASL_PASSWORD, RECEIPTS_ACCOUNTS_URL]
+  secrets: [kafkaSaslUsername, kafkaSaslPassword, accountsUrl]
   listens: false
   to: [kafka, postgresql]
 writer:
   at: writer
   section: writer
   sections: [data, kafka, telemetry, verdicts, warehouse, writer]
-  secrets: [RECEIPTS_KAFKA_SASL_PASSWORD, RECEIPTS_WAREHOUSE_PASSWORD]
+  secrets: [kafkaSaslUsername, kafkaSaslPassword, warehouseUser, warehousePassword]
   listens: false
   to: [kafka, clickhouse]
 analytics-api:
   at: analyticsApi
   section: analytics
   sections: [accounts, analytics, data, quotas, redis, telemetry, warehouse]
-  secrets: [RECEIPTS_WAREHOUSE_PASSWORD, RECEIPTS_ACCOUNTS_URL, RECEIPTS_REDIS_PASSWORD]
+  secrets: [warehouseUser, warehousePassword, accountsUrl, redisPassword]
   listens: true
   from: analyticsFrom
   to: [clickhouse, postgresql, redis]
@@ -45,7 +45,7 @@ publisher-api:
   at: publisherApi
   section: publisher
   sections: [accounts, auth, data, outbound, publisher, quotas, redis, smtp, telemetry, warehouse]
-  secrets: [RECEIPTS_WAREHOUSE_PASSWORD, RECEIPTS_ACCOUNTS_URL, RECEIPTS_REDIS_PASSWORD, RECEIPTS_SMTP_PASSWORD, RECEIPTS_AUTH_HS256_SECRET]
+  secrets: [warehouseUser, warehousePassword, accountsUrl, redisPassword, smtpPassword, authHs256Secret]
   listens: true
   from: publisherFrom
   to: [clickhouse, postgresql, redis, smtp, outbound]
@@ -64,52 +64,58 @@ publisher-api:
 {{- toYaml $running -}}
 {{- end -}}
 
-{{/* Variables of secrets: their values' names. */}}
+{{/* Secrets' names in the values: their variables. */}}
 {{- define "receipts.secrets" -}}
-RECEIPTS_ACCOUNTS_URL: accountsUrl
-RECEIPTS_KAFKA_SASL_PASSWORD: kafkaSaslPassword
-RECEIPTS_WAREHOUSE_PASSWORD: warehousePassword
-RECEIPTS_REDIS_PASSWORD: redisPassword
-RECEIPTS_SMTP_PASSWORD: smtpPassword
-RECEIPTS_AUTH_HS256_SECRET: authHs256Secret
+accountsUrl: RECEIPTS_ACCOUNTS_URL
+kafkaSaslUsername: RECEIPTS_KAFKA_SASL_USERNAME
+kafkaSaslPassword: RECEIPTS_KAFKA_SASL_PASSWORD
+warehouseUser: RECEIPTS_WAREHOUSE_USER
+warehousePassword: RECEIPTS_WAREHOUSE_PASSWORD
+redisPassword: RECEIPTS_REDIS_PASSWORD
+smtpPassword: RECEIPTS_SMTP_PASSWORD
+authHs256Secret: RECEIPTS_AUTH_HS256_SECRET
 {{- end -}}
 
-{{- define "receipts.secretName" -}}
-{{- .Values.secrets.existingSecret | default (include "receipts.fullname" .) -}}
-{{- end -}}
-
-{{/* What the chart's own Secret holds; empty with existingSecret. */}}
+{{/* What the chart's own Secret holds: those that are given as texts, but for names of users. */}}
 {{- define "receipts.secretData" -}}
 {{- $data := dict -}}
-{{- range $variable, $value := include "receipts.secrets" . | fromYaml -}}
-{{- with index $.Values.secrets $value -}}
-{{- if $.Values.secrets.existingSecret -}}
-{{- fail (printf "secrets.existingSecret and secrets.%s: give one of the two" $value) -}}
-{{- end -}}
-{{- $_ := set $data $variable (. | toString | b64enc) -}}
+{{- range $name, $variable := include "receipts.secrets" . | fromYaml -}}
+{{- $value := index $.Values.secrets $name -}}
+{{- if and $value (kindIs "string" $value) (not (contains "User" $name)) -}}
+{{- $_ := set $data $variable (b64enc $value) -}}
 {{- end -}}
 {{- end -}}
 {{- toYaml $data -}}
 {{- end -}}
 
 {{/*
-The variables of a container: {root, secrets, secretName, extraEnv}. Those that the images set are set here again, from the configuration:
+The variables of a container: {root, secrets, secretName, values}. Those that the images set are set here again, from the configuration:
 a variable is stronger than the file.
 */}}
 {{- define "receipts.env" -}}
-{{- $given := include "receipts.secretData" .root | fromYaml -}}
+{{- $variables := include "receipts.secrets" .root | fromYaml -}}
 {{- $config := include "receipts.config" .root | fromYaml -}}
 {{- $services := eq .root.Values.mode "services" -}}
 {{- range .secrets }}
-{{- if or $.root.Values.secrets.existingSecret (hasKey $given .) }}
-- name: {{ . }}
+{{- $given := index ($.values.secrets | default dict) . | default (index $.root.Values.secrets .) }}
+{{- if and $services (eq . "accountsUrl") (not $given) }}
+{{- fail "secrets.accountsUrl: the services need PostgreSQL (mode: allInOne does without)" }}
+{{- end }}
+{{- if $given }}
+- name: {{ index $variables . }}
+  {{- if and (kindIs "string" $given) (contains "User" .) }}
+  value: {{ $given | quote }}
+  {{- else }}
   valueFrom:
     secretKeyRef:
-      name: {{ $.secretName | default (include "receipts.secretName" $.root) }}
-      key: {{ . }}
-      {{- if and $.root.Values.secrets.existingSecret (not (and $services (eq . "RECEIPTS_ACCOUNTS_URL"))) }}
-      optional: true
+      {{- if kindIs "map" $given }}
+      name: {{ $given.name }}
+      key: {{ $given.key }}
+      {{- else }}
+      name: {{ $.secretName | default (include "receipts.fullname" $.root) }}
+      key: {{ index $variables . }}
       {{- end }}
+  {{- end }}
 {{- end }}
 {{- end }}
 - name: RECEIPTS_CONFIG
@@ -128,7 +134,7 @@ a variable is stronger than the file.
   value: {{ . | quote }}
 {{- end }}
 {{- end }}
-{{- with .extraEnv }}
+{{- with .values.extraEnv }}
 {{ toYaml . }}
 {{- end }}
 {{- end -}}

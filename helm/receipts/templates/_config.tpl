@@ -17,9 +17,6 @@
 {{- if and .Values.gateway.enabled (not $config.gateway.acknowledgement_keys) -}}
 {{- fail "gateway.acknowledgementKeysSecret: name a Secret with acknowledgement.key, which `receipts keygen --algorithm Ed25519` makes" -}}
 {{- end -}}
-{{- if not (or .Values.secrets.existingSecret .Values.secrets.accountsUrl) -}}
-{{- fail "secrets.accountsUrl or secrets.existingSecret: the services need PostgreSQL (mode: allInOne does without)" -}}
-{{- end -}}
 {{- end -}}
 {{- toYaml $config -}}
 {{- end -}}
@@ -110,13 +107,14 @@ log waits for the broker's last answers (kafka.delivery_wait_ms_max and 2 s); th
 {{- end -}}
 {{- end -}}
 
-{{/* Writers that have something to do: one for each shard, and one that stands by. */}}
-{{- define "receipts.writersMax" -}}
-{{- $config := include "receipts.config" . | fromYaml -}}
-{{- (($config.kafka).verdicts_partitions) | default 1 | int | add 1 -}}
+{{/* Replicas that have something to do: a verifier for each partition, a writer for each shard and one that stands by: {root, component}. */}}
+{{- define "receipts.replicasMax" -}}
+{{- $kafka := (include "receipts.config" .root | fromYaml).kafka | default dict -}}
+{{- if eq .component "verifier" -}}
+{{- $kafka.partitions | default 12 | int -}}
+{{- else if eq .component "writer" -}}
+{{- $kafka.verdicts_partitions | default 1 | int | add 1 -}}
+{{- else -}}
+1000
 {{- end -}}
-
-{{- define "receipts.partitions" -}}
-{{- $config := include "receipts.config" . | fromYaml -}}
-{{- (($config.kafka).partitions) | default 12 | int -}}
 {{- end -}}

@@ -24,28 +24,29 @@ app.kubernetes.io/component: {{ . }}
 {{- end }}
 {{- end -}}
 
-{{/* Labels of an object: {root, component}. */}}
-{{- define "receipts.labels" -}}
-{{ include "receipts.selector" . }}
-app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .root.Release.Service }}
-app.kubernetes.io/part-of: receipts
-helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
-{{- with .root.Values.commonLabels }}
-{{ toYaml . }}
-{{- end }}
-{{- end -}}
-
-{{/* Metadata of an object: {root, component, name, labels, annotations}. */}}
+{{/* Metadata of an object: {root, component, name, labels, annotations}. A label that selects is the chart's, whatever values say. */}}
 {{- define "receipts.metadata" -}}
+{{- $chart := printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" -}}
+{{- $labels := dict "app.kubernetes.io/version" .root.Chart.AppVersion "app.kubernetes.io/part-of" "receipts" "helm.sh/chart" $chart -}}
+{{- $selector := include "receipts.selector" . | fromYaml -}}
+{{- $managed := dict "app.kubernetes.io/managed-by" .root.Release.Service -}}
 name: {{ .name }}
 namespace: {{ .root.Release.Namespace }}
 labels:
-  {{- include "receipts.labels" . | nindent 2 }}
-  {{- with .labels }}
-  {{- toYaml . | nindent 2 }}
-  {{- end }}
+  {{- mergeOverwrite $labels .root.Values.commonLabels (.labels | default dict) $selector $managed | toYaml | nindent 2 }}
 {{- with mergeOverwrite (dict) .root.Values.commonAnnotations (.annotations | default dict) }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/*
+Metadata of a pod: {root, component, values, annotations}. Without the chart's version: a new chart alone restarts nothing.
+*/}}
+{{- define "receipts.podMetadata" -}}
+labels:
+  {{- include "receipts.selector" . | fromYaml | mergeOverwrite (dict) .root.Values.commonLabels .values.podLabels | toYaml | nindent 2 }}
+{{- with mergeOverwrite (dict) (.annotations | default dict) .root.Values.commonAnnotations .values.podAnnotations }}
 annotations:
   {{- toYaml . | nindent 2 }}
 {{- end }}
@@ -54,8 +55,8 @@ annotations:
 {{/* The image of every container; its argument is the root. */}}
 {{- define "receipts.image" -}}
 {{- $image := .Values.image -}}
-{{- $name := $image.name | default (ternary "receipts-all-in-one" "receipts" (eq .Values.mode "allInOne")) -}}
-{{- with $image.registry }}{{- $name = printf "%s/%s" (trimSuffix "/" .) $name -}}{{- end -}}
+{{- $registry := .Values.global.imageRegistry | default $image.registry | required "image.registry or global.imageRegistry: where your images are (docker.io/library for images that are only on the nodes)" -}}
+{{- $name := printf "%s/%s" (trimSuffix "/" $registry) ($image.name | default (ternary "receipts-all-in-one" "receipts" (eq .Values.mode "allInOne"))) -}}
 {{- with $image.digest -}}
 {{- printf "%s@%s" $name . -}}
 {{- else -}}
@@ -65,9 +66,24 @@ annotations:
 
 {{/* {root, component} */}}
 {{- define "receipts.serviceAccount" -}}
-{{- if .root.Values.serviceAccount.create -}}
-{{- printf "%s-%s" (include "receipts.fullname" .root) .component -}}
+{{- $account := .root.Values.serviceAccount -}}
+{{- if and $account.create $account.name -}}
+{{- fail "serviceAccount.name: of one of yours, with serviceAccount.create: false" -}}
+{{- end -}}
+{{- ternary (printf "%s-%s" (include "receipts.fullname" .root) .component) ($account.name | default "default") $account.create -}}
+{{- end -}}
+
+{{/*
+Replicas of a Deployment or StatefulSet: those of the values, or those that run, or the first number: {root, kind, name, given, first}. A
+manifest without them would set 1 when the last one had a number, as when autoscaling is switched on.
+*/}}
+{{- define "receipts.replicas" -}}
+{{- $live := lookup "apps/v1" .kind .root.Release.Namespace .name -}}
+{{- if not (kindIs "invalid" .given) -}}
+{{- .given -}}
+{{- else if $live -}}
+{{- $live.spec.replicas -}}
 {{- else -}}
-default
+{{- .first -}}
 {{- end -}}
 {{- end -}}

@@ -6,43 +6,14 @@ it answers when the service's own port is full, and isn't reachable from outside
 {{- $root := .root -}}
 {{- $values := .values -}}
 {{- $admin := include "receipts.port" (dict "root" $root "section" "telemetry" "key" "metrics_listen") -}}
+{{- $sums := dict "checksum/config" (include "receipts.toml" . | sha256sum) "checksum/secrets" (include "receipts.secretsOf" . | sha256sum) -}}
 metadata:
-  # Without the chart's version: a new chart alone restarts nothing.
-  labels:
-    {{- include "receipts.selector" . | nindent 4 }}
-    {{- with mergeOverwrite (dict) $root.Values.commonLabels $values.podLabels }}
-    {{- toYaml . | nindent 4 }}
-    {{- end }}
-  annotations:
-    checksum/config: {{ include "receipts.toml" . | sha256sum }}
-    checksum/secrets: {{ include "receipts.secretsOf" . | sha256sum }}
-    {{- with mergeOverwrite (dict) $root.Values.commonAnnotations $values.podAnnotations }}
-    {{- toYaml . | nindent 4 }}
-    {{- end }}
+  {{- include "receipts.podMetadata" (dict "root" $root "component" .component "values" $values "annotations" $sums) | nindent 2 }}
 spec:
-  serviceAccountName: {{ include "receipts.serviceAccount" . }}
-  automountServiceAccountToken: false
-  # Variables of neighbouring Services would read like ours.
-  enableServiceLinks: false
+  {{- include "receipts.podSpec" . | nindent 2 }}
   terminationGracePeriodSeconds: {{ include "receipts.grace" . }}
-  {{- with $root.Values.image.pullSecrets }}
-  imagePullSecrets:
-    {{- range . }}
-    - name: {{ . }}
-    {{- end }}
-  {{- end }}
   {{- with $values.priorityClassName }}
   priorityClassName: {{ . }}
-  {{- end }}
-  securityContext:
-    {{- toYaml $root.Values.podSecurityContext | nindent 4 }}
-  {{- with $values.nodeSelector }}
-  nodeSelector:
-    {{- toYaml . | nindent 4 }}
-  {{- end }}
-  {{- with $values.tolerations }}
-  tolerations:
-    {{- toYaml . | nindent 4 }}
   {{- end }}
   {{- with $values.affinity }}
   affinity:
@@ -66,12 +37,7 @@ spec:
     {{- end }}
   {{- end }}
   containers:
-    - name: {{ .component }}
-      image: {{ include "receipts.image" $root }}
-      imagePullPolicy: {{ $root.Values.image.pullPolicy }}
-      args: {{ toJson .args }}
-      env:
-        {{- include "receipts.env" (dict "root" $root "secrets" .secrets "extraEnv" $values.extraEnv) | nindent 8 }}
+    - {{- include "receipts.container" . | nindent 6 }}
       ports:
         {{- if eq .component "all-in-one" }}
         {{- range $section := list "gateway" "analytics" "publisher" }}
@@ -99,10 +65,6 @@ spec:
           # begins the drain.
           sleep: {seconds: {{ $values.preStopSleepSeconds }}}
       {{- end }}
-      resources:
-        {{- toYaml $values.resources | nindent 8 }}
-      securityContext:
-        {{- toYaml $root.Values.containerSecurityContext | nindent 8 }}
       volumeMounts:
         - {name: config, mountPath: /etc/receipts/config, readOnly: true}
         - {name: tmp, mountPath: /tmp}
@@ -112,7 +74,10 @@ spec:
         {{- if and $root.Values.gateway.acknowledgementKeysSecret (has .component (list "gateway" "all-in-one")) }}
         - {name: acknowledgement, mountPath: /etc/receipts/acknowledgement, readOnly: true}
         {{- end }}
-        {{- include "receipts.mountsIn" $root | nindent 8 }}
+        {{- include "receipts.mountsIn" . | nindent 8 }}
+    {{- with $values.extraContainers }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
   volumes:
     - name: config
       configMap:
@@ -121,32 +86,98 @@ spec:
           - {key: {{ .component }}.toml, path: receipts.toml}
     - name: tmp
       emptyDir: {sizeLimit: 256Mi}
+    {{- if eq .component "all-in-one" }}
+    {{- with $values.persistence.existingClaim }}
+    - name: data
+      persistentVolumeClaim: {claimName: {{ . }}}
+    {{- end }}
+    {{- end }}
     {{- with and (has .component (list "gateway" "all-in-one")) $root.Values.gateway.acknowledgementKeysSecret }}
     - name: acknowledgement
       secret: {secretName: {{ . }}, defaultMode: 0440}
     {{- end }}
-    {{- include "receipts.mountVolumes" $root | nindent 4 }}
+    {{- include "receipts.mountVolumes" . | nindent 4 }}
+{{- end -}}
+
+{{/* What every pod has: {root, component, values}. */}}
+{{- define "receipts.podSpec" -}}
+{{- $root := .root -}}
+serviceAccountName: {{ include "receipts.serviceAccount" . }}
+automountServiceAccountToken: false
+# Variables of neighbouring Services would read like ours.
+enableServiceLinks: false
+{{- with concat $root.Values.global.imagePullSecrets $root.Values.image.pullSecrets }}
+imagePullSecrets:
+  {{- range . }}
+  - name: {{ if kindIs "map" . }}{{ .name }}{{ else }}{{ . }}{{ end }}
+  {{- end }}
+{{- end }}
+securityContext:
+  {{- toYaml $root.Values.podSecurityContext | nindent 2 }}
+{{- with $root.Values.dnsConfig }}
+dnsConfig:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .values.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* What every container has: {root, component, args, values, secrets, secretName}. */}}
+{{- define "receipts.container" -}}
+name: {{ .component }}
+image: {{ include "receipts.image" .root }}
+imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+args: {{ toJson .args }}
+env:
+  {{- include "receipts.env" . | nindent 2 }}
+resources:
+  {{- toYaml .values.resources | nindent 2 }}
+securityContext:
+  {{- toYaml .root.Values.containerSecurityContext | nindent 2 }}
 {{- end -}}
 
 {{/* The values of the secrets that a component reads, for the checksum: {root, secrets}. */}}
 {{- define "receipts.secretsOf" -}}
 {{- $data := include "receipts.secretData" .root | fromYaml -}}
-{{- range .secrets }}{{ . }}={{ index $data . }};{{- end -}}
+{{- $variables := include "receipts.secrets" .root | fromYaml -}}
+{{- range .secrets }}{{ . }}={{ index $data (index $variables .) }};{{- end -}}
 {{- end -}}
 
+{{/* {root, values} */}}
 {{- define "receipts.mountsIn" -}}
-{{- range .Values.mounts }}
+{{- range .root.Values.mounts }}
 - {name: {{ printf "mount-%s" .name }}, mountPath: {{ .path | quote }}, readOnly: true}
+{{- end }}
+{{- with .values.extraVolumeMounts }}
+{{ toYaml . }}
 {{- end }}
 {{- end -}}
 
+{{/* {root, values} */}}
 {{- define "receipts.mountVolumes" -}}
-{{- range .Values.mounts }}
+{{- range .root.Values.mounts }}
 - name: {{ printf "mount-%s" .name }}
   {{- if .secret }}
-  secret: {secretName: {{ .secret }}}
+  secret:
+    secretName: {{ .secret }}
   {{- else }}
-  configMap: {name: {{ .configMap }}}
+  configMap:
+    name: {{ .configMap }}
   {{- end }}
+    {{- with .keys }}
+    items:
+      {{- range . }}
+      - {key: {{ . }}, path: {{ . }}}
+      {{- end }}
+    {{- end }}
+{{- end }}
+{{- with .values.extraVolumes }}
+{{ toYaml . }}
 {{- end }}
 {{- end -}}
