@@ -407,6 +407,16 @@ def check_hatches(chart):
                 assert [one["name"] for one in spec["containers"]] == [name, "proxy"], name
 
 
+def check_claim(chart):
+    """The volume of one pod is made for it, or is a claim that exists."""
+    made = only(chart.template({"mode": "allInOne"}), "StatefulSet")["spec"]
+    (template,) = made["volumeClaimTemplates"]
+    assert template["metadata"]["name"] == "data" and template["spec"]["resources"]["requests"]["storage"] == "50Gi", template
+    mine = only(chart.template({"mode": "allInOne", "allInOne": {"persistence": {"existingClaim": "mine"}}}), "StatefulSet")["spec"]
+    assert "volumeClaimTemplates" not in mine
+    assert {"name": "data", "persistentVolumeClaim": {"claimName": "mine"}} in mine["template"]["spec"]["volumes"]
+
+
 def check_words(chart, module):
     """The schema has each word that the program takes for a setting, and no other."""
     config = json.loads((CHART / "values.schema.json").read_text())["properties"]["config"]["properties"]
@@ -698,7 +708,7 @@ def main():
     check_scaling(chart)
     check_graces(chart)
     check_restarts(chart)
-    for check in (check_labels, check_routes, check_runbook_urls, check_notes, check_image_variables, check_one_image, check_registry, check_hatches, check_tools, check_small, check_accounts, check_registered, check_acknowledgement_keys):
+    for check in (check_labels, check_routes, check_runbook_urls, check_notes, check_image_variables, check_one_image, check_registry, check_hatches, check_claim, check_tools, check_small, check_accounts, check_registered, check_acknowledgement_keys):
         check(chart)
     for check in (check_every_key, check_words):
         check(chart, runpy.run_path(str(HELM_FOLDER / "config-schema")))

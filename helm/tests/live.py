@@ -224,9 +224,10 @@ class Release:
         code, output = self.run(*words)
         if self.fails_migration:
             assert code != 0 and "failed" in output, output
-            return
+            return output
         assert code == 0, output
         self.check()
+        return output
 
     def end_hooks(self, helm, errors):
         """Ends each Job that Helm waits for, as its pod would, if the pod would be admitted and reach the engines."""
@@ -380,7 +381,7 @@ def volume_growth(release):
     status = {"phase": "Bound", "capacity": claim["spec"]["resources"]["requests"], "accessModes": claim["spec"]["accessModes"]}
     release.server.ask("PATCH", f"{path}/status", {"status": status})
     before = release.generations()
-    release.apply({"allInOne": {"persistence": {"size": "200Gi"}}})
+    assert f"patch pvc {name} --type=merge -p '{sizes}'" in release.apply({"allInOne": {"persistence": {"size": "200Gi"}}})
     release.server.ask("PATCH", path, json.loads(sizes))
     assert release.one("v1", "PersistentVolumeClaim", name)["spec"]["resources"]["requests"]["storage"] == "200Gi"
     assert release.generations() == before, "growing restarts the pod"
