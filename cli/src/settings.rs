@@ -77,8 +77,7 @@ macro_rules! settings {
             }
         }
 
-        /// Every section with the keys it may have, for the test that holds the example file against
-        /// them.
+        /// Every section with the keys it may have, for the test of the example file.
         #[must_use]
         pub fn keys() -> Vec<(&'static str, &'static [&'static str])> {
             vec![

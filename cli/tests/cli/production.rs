@@ -1,5 +1,5 @@
-//! Services and commands on Kafka, PostgreSQL and ClickHouse, each with an account of ClickHouse that
-//! has exactly the rights of docs/production.md.
+//! Services and commands on Kafka, PostgreSQL and ClickHouse. Each has an account of ClickHouse
+//! with exactly the rights of docs/production.md.
 
 use std::collections::BTreeMap;
 

@@ -40,8 +40,8 @@ pub(crate) async fn begin(
     Ok(())
 }
 
-/// Ends the contest of a domain whose verification doesn't hold any more, if there is one: a mail
-/// asks the other account to check again.
+/// Ends the contest of a domain whose verification doesn't hold any more, if there is one: by mail
+/// the other account is requested to check again.
 pub(crate) async fn end(
     transaction: &mut Transaction<'static, Any>,
     domain: &str,

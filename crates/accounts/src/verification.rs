@@ -1,8 +1,8 @@
 //! Verified domains: taken, renewed and given back.
 //!
 //! A domain has one row: whose it is, and since when and until when its verification holds. While
-//! it holds, somebody else's proof contests it (`contest`); afterwards it goes to whoever proves it.
-//! The trail keeps what was before.
+//! it holds, somebody else's proof contests it (`contest`). Afterwards it goes to whoever proves
+//! it. The trail keeps what was before.
 
 use sqlx::any::AnyRow;
 use sqlx::{Any, Transaction};

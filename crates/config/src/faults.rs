@@ -22,7 +22,8 @@ pub struct ConfigFaults {
 }
 
 impl ConfigFaults {
-    /// Starts an empty list for `section`. An empty `section` means several: keys begin with theirs.
+    /// Starts an empty list for `section`. An empty `section` means several, whose names the keys
+    /// begin with.
     #[must_use]
     pub fn new(section: &str) -> Self {
         Self {
@@ -62,8 +63,8 @@ impl ConfigFaults {
         }
     }
 
-    /// A fault unless `value` is at least `min`. `reason` says where `min` comes from, if that isn't
-    /// evident.
+    /// A fault unless `value` is at least `min`. `reason` says where `min` comes from, unless that
+    /// is evident.
     pub fn at_least<T: PartialOrd + fmt::Display>(&mut self, key: &str, value: T, min: T, reason: &str) {
         if value < min {
             let colon = if reason.is_empty() { "" } else { ": " };

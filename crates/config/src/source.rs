@@ -244,8 +244,8 @@ impl Source {
         value
     }
 
-    /// Ends reading, after `check` has compared sections. It isn't called where a default stands in
-    /// for a wrong value. Its faults name whole keys, such as `gateway.listen`.
+    /// Ends reading, after `check` has compared sections. Where a value is wrong, a default is in
+    /// its place, and `check` isn't called. Its faults name whole keys, such as `gateway.listen`.
     ///
     /// # Errors
     /// Every fault found, in the file's sections and the variables: unknown names, wrong types,

@@ -198,8 +198,8 @@ impl Log {
         !matches!(self, Self::Embedded(_))
     }
 
-    /// Time after which it may delete a record that a group hasn't consumed yet, in milliseconds. The
-    /// embedded log keeps such records.
+    /// Time after which it may delete a record that a group hasn't consumed yet, in milliseconds.
+    /// `None`: never, as in the embedded log.
     #[must_use]
     pub fn deletes_after_ms(&self) -> Option<u64> {
         match self {

@@ -55,7 +55,7 @@ pub struct CpuPoolError {
 
 impl CpuPool {
     /// Starts `threads` threads (0: one for each core) that run one job each and let `queue_max`
-    /// further ones wait. `name` labels the metrics and the threads. Parallel iterators inside a job
+    /// further ones wait. `name` labels the metrics and the threads. Parallel iterators in a job
     /// run on rayon's global pool.
     ///
     /// # Errors
