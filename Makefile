@@ -224,6 +224,7 @@ lint: deps ## Format and lints
 	scripts/check-dependencies
 	scripts/check-words
 	scripts/check-lines
+	scripts/sizing
 
 # What cargo-deny checks; its advisories need the network.
 DENY ?= licenses bans sources
