@@ -76,10 +76,10 @@ pub struct NewCommand {
     )]
     sample: Option<Sample>,
     /// URL of the content
-    #[arg(value_name = "URL")]
+    #[arg(value_name = "URL", index = 1)]
     url: String,
     /// File with the content as received; `-` or nothing is standard input
-    #[arg(value_name = "FILE", conflicts_with = "content_hash")]
+    #[arg(value_name = "FILE", index = 2, conflicts_with = "content_hash")]
     file: Option<PathBuf>,
     /// Hash of the content instead of the content: sha256: and 64 hexadecimal digits
     #[arg(long, value_name = "HASH")]

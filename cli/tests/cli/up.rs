@@ -837,7 +837,7 @@ batch_bytes_max = 16777216
                 "gateway.acknowledgement_keys: ",
                 "kafka.ssl_ca: ",
                 "No such file",
-                "gateway.listen is telemetry.metrics_listen",
+                "gateway.listen: is telemetry.metrics_listen",
             ],
         ),
     ] {
