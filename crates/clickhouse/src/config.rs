@@ -184,7 +184,7 @@ impl WarehouseConfig {
         faults.require("cluster", self.cluster.as_deref().is_none_or(is_name), NAME);
         faults.require(
             "url",
-            self.url.is_some() || !(self.replicated || !self.shards.is_empty()),
+            self.url.is_some() || (!self.replicated && self.shards.is_empty()),
             "is missing: warehouse.shards and warehouse.replicated need it, since the embedded engine has one shard",
         );
         let mut seen = Vec::new();
