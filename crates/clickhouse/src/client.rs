@@ -140,8 +140,7 @@ impl ClickHouseClient {
         config: &WarehouseConfig,
         keeps_damage: fn(&str) -> bool,
     ) -> Result<Self, WarehouseError> {
-        let checked = config.checked("warehouse");
-        checked.map_err(|error| WarehouseError::Config(error.to_string()))?;
+        config.checked("warehouse")?;
         let connector = target.connector(config).map_err(WarehouseError::Config)?;
         let http = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())

@@ -104,8 +104,7 @@ impl Engine {
     /// # Errors
     /// [`EngineError`]. Why the engine itself refuses a directory is on standard error only.
     pub async fn open(config: &WarehouseConfig, data_dir: &Path, socket: &Path) -> Result<Self, EngineError> {
-        let checked = config.checked("warehouse");
-        checked.map_err(|error| WarehouseError::Config(error.to_string()))?;
+        config.checked("warehouse").map_err(WarehouseError::from)?;
         let place = ProcessSlot::take()?;
         let listener = bind(socket).await?;
         let (opened_config, data_dir) = (config.clone(), data_dir.to_owned());

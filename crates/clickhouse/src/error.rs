@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use config::ConfigError;
 use thiserror::Error;
 
 /// Why a warehouse call failed.
@@ -279,6 +280,12 @@ const DAMAGE: [u32; 14] = [
     432, // UNKNOWN_CODEC
     740, // POTENTIALLY_BROKEN_DATA_PART
 ];
+
+impl From<ConfigError> for WarehouseError {
+    fn from(error: ConfigError) -> Self {
+        Self::Config(error.to_string())
+    }
+}
 
 impl From<clickhouse::error::Error> for WarehouseError {
     fn from(error: clickhouse::error::Error) -> Self {
