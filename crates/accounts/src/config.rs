@@ -136,8 +136,7 @@ mod tests {
     use super::*;
 
     fn faults(config: &AccountsConfig) -> Vec<String> {
-        let error = config.checked("accounts").err();
-        let faults = error.into_iter().flat_map(|error| error.faults);
+        let faults = config.faults("accounts").into_iter();
         faults.map(|fault| format!("{}: {}", fault.place, fault.what)).collect()
     }
 

@@ -150,10 +150,7 @@ mod tests {
             cache_entries_max: 0,
             ..config
         };
-        let faults = wrong
-            .checked("policy")
-            .err()
-            .map_or_else(Vec::new, |error| error.faults);
+        let faults = wrong.faults("policy");
         let keys: Vec<_> = faults.iter().map(|fault| fault.place.as_str()).collect();
         assert_eq!(
             keys,

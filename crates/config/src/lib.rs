@@ -52,13 +52,18 @@ pub trait Section: Serialize + DeserializeOwned + Default {
     /// allowed.
     fn check(&self, faults: &mut ConfigFaults);
 
+    /// Faults of a section that no [`Source`] has read, with keys of the section `name`.
+    fn faults(&self, name: &str) -> Vec<ConfigFault> {
+        let mut faults = ConfigFaults::new(name);
+        self.check(&mut faults);
+        faults.into_vec()
+    }
+
     /// Checks a section that no [`Source`] has read.
     ///
     /// # Errors
     /// Every fault, with keys of the section `name`.
     fn checked(&self, name: &str) -> Result<(), ConfigError> {
-        let mut faults = ConfigFaults::new(name);
-        self.check(&mut faults);
-        ConfigError::unless_empty(faults.into_vec())
+        ConfigError::unless_empty(self.faults(name))
     }
 }

@@ -147,7 +147,7 @@ mod tests {
             test_https_port: Some(0),
             ..Config::default()
         };
-        let faults = wrong.checked("outbound").unwrap_err().faults;
+        let faults = wrong.faults("outbound");
         let keys: Vec<&str> = faults.iter().map(|fault| fault.place.as_str()).collect();
         let expected = [
             "outbound.dns_ms_max",

@@ -22,7 +22,7 @@ const RECORD_FRAME_BYTES: usize = 4 << 10;
 /// Whether this build can open a log on Kafka.
 const HAS_KAFKA: bool = cfg!(feature = "kafka");
 /// Fault of brokers in a build that can't.
-const WITHOUT_KAFKA: &str = "is given, but this program was built without Kafka (the demo's is): take a release \
+pub(crate) const WITHOUT_KAFKA: &str = "is given, but this program was built without Kafka (the demo's is): take a release \
                              build or the images, build with the default features (make build), or leave it empty";
 /// librdkafka looks for messages whose time is over once a second.
 const TIMEOUT_SCAN_MS: u64 = 1_000;
@@ -338,10 +338,7 @@ mod tests {
     use super::*;
 
     fn faults(config: &KafkaConfig) -> Vec<ConfigFault> {
-        config
-            .checked("kafka")
-            .err()
-            .map_or_else(Vec::new, |error| error.faults)
+        config.faults("kafka")
     }
 
     #[test]

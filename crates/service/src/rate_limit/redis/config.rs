@@ -122,13 +122,8 @@ mod tests {
     use super::*;
 
     fn faults(config: &RedisConfig) -> Vec<String> {
-        let mut faults = ConfigFaults::new("redis");
-        config.check(&mut faults);
-        faults
-            .into_vec()
-            .iter()
-            .map(|fault| format!("{}: {}", fault.place, fault.what))
-            .collect()
+        let faults = config.faults("redis").into_iter();
+        faults.map(|fault| format!("{}: {}", fault.place, fault.what)).collect()
     }
 
     fn of(url: &str) -> RedisConfig {
