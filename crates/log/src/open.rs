@@ -4,11 +4,13 @@
 use std::{path::Path, sync::Arc};
 
 #[cfg(not(feature = "kafka"))]
-use config::Section;
+use config::{ConfigError, ConfigFault};
 use thiserror::Error;
 
 #[cfg(feature = "kafka")]
 use crate::KafkaLog;
+#[cfg(not(feature = "kafka"))]
+use crate::kafka_config::WITHOUT_KAFKA;
 use crate::{
     EmbeddedConfig, EmbeddedLog, GroupError, KafkaConfig, KafkaOpenError, LogConsumer, LogInspector, LogProcessor,
     LogWriter, OpenError, Topic,
@@ -70,7 +72,7 @@ impl Log {
             #[cfg(feature = "kafka")]
             return Ok(Self::Kafka(KafkaLog::open_topic(topic, kafka.clone())?));
             #[cfg(not(feature = "kafka"))]
-            return Err(without_kafka(kafka));
+            return Err(without_kafka());
         }
         Ok(Self::Embedded(EmbeddedLog::open_topic(topic, dir, embedded.clone())?))
     }
@@ -101,7 +103,7 @@ impl Log {
             #[cfg(feature = "kafka")]
             return Ok(Arc::new(KafkaLog::open_topic_to_look(topic, kafka.clone())?));
             #[cfg(not(feature = "kafka"))]
-            return Err(without_kafka(kafka));
+            return Err(without_kafka());
         }
         Ok(Arc::new(EmbeddedLog::open_read_only(dir)?))
     }
@@ -174,7 +176,7 @@ impl Log {
             #[cfg(feature = "kafka")]
             return Ok(KafkaLog::open_to_look(kafka.clone())?.rewind(group, positions)?);
             #[cfg(not(feature = "kafka"))]
-            return Err(without_kafka(kafka));
+            return Err(without_kafka());
         }
         for &(_, next_offset) in positions {
             EmbeddedLog::rewind(dir, group, next_offset)?;
@@ -219,11 +221,11 @@ impl Log {
     }
 }
 
-/// The faults of settings that name brokers, in a build without Kafka.
+/// The fault of settings that name brokers, in a build without Kafka.
 #[cfg(not(feature = "kafka"))]
-fn without_kafka(kafka: &KafkaConfig) -> LogOpenError {
-    match kafka.checked("kafka") {
-        Err(error) => KafkaOpenError::Config(error).into(),
-        Ok(()) => LogOpenError::DifferentEngines,
-    }
+fn without_kafka() -> LogOpenError {
+    let place = "kafka.brokers".to_owned();
+    let what = WITHOUT_KAFKA.to_owned();
+    let faults = vec![ConfigFault { place, what }];
+    KafkaOpenError::Config(ConfigError { faults }).into()
 }

@@ -24,6 +24,8 @@ pub(super) struct LogTopic {
     pub(super) appends: Appends,
     /// The largest record in bytes.
     pub(super) record_bytes_max: usize,
+    /// Shortest time for which it keeps records, in milliseconds.
+    pub(super) retention_ms: u64,
     /// The settings that it must have.
     pub(super) plan: TopicPlan,
 }
@@ -37,6 +39,7 @@ impl LogTopic {
                 name: config.topic.clone(),
                 appends: Appends::Single,
                 record_bytes_max: config.record_bytes_max,
+                retention_ms: config.retention_ms_max,
                 plan: TopicPlan::receipts(config),
             },
             Topic::Verdicts => Self {
@@ -44,6 +47,7 @@ impl LogTopic {
                 name: config.verdicts_topic.clone(),
                 appends: Appends::Transactional,
                 record_bytes_max: config.verdicts_bytes_max,
+                retention_ms: config.verdicts_retention_ms_max,
                 plan: TopicPlan::verdicts(config),
             },
         }

@@ -147,10 +147,7 @@ impl KafkaLog {
 
     /// Shortest time for which the topic keeps records, in milliseconds.
     pub(crate) fn retention_ms(&self) -> u64 {
-        match self.open.topic.topic {
-            Topic::Receipts => self.open.config.retention_ms_max,
-            Topic::Verdicts => self.open.config.verdicts_retention_ms_max,
-        }
+        self.open.topic.retention_ms
     }
 
     fn open_as(topic: Topic, config: KafkaConfig, may_create: bool) -> Result<Self, KafkaOpenError> {
