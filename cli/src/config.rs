@@ -76,8 +76,7 @@ impl Config {
 impl Check {
     fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let settings = self.settings.read(|settings, faults| {
-            settings.check(faults);
-            settings.check_shared_keys(faults);
+            settings.check_up(faults);
             check_files(settings, faults);
             check_ports(settings, faults);
         })?;

@@ -178,6 +178,12 @@ impl Settings {
         );
     }
 
+    /// Checks what `receipts up` needs.
+    pub fn check_up(&self, faults: &mut ConfigFaults) {
+        self.check(faults);
+        self.check_shared_keys(faults);
+    }
+
     /// A gateway and its log must be able to take the largest batch.
     pub fn check_gateway(&self, faults: &mut ConfigFaults) {
         self.gateway.check_limits(&self.limits, faults);

@@ -71,10 +71,7 @@ pub struct Up {
 impl Up {
     /// Runs the command.
     pub fn run(self) -> Result<CommandOutcome, CommandFailure> {
-        let mut settings = self.settings.start(|settings, faults| {
-            settings.check(faults);
-            settings.check_shared_keys(faults);
-        })?;
+        let mut settings = self.settings.start(Settings::check_up)?;
         for (flag, setting) in [
             (self.gateway_listen, &mut settings.gateway.listen),
             (self.metrics_listen, &mut settings.telemetry.metrics_listen),
