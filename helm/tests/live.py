@@ -26,13 +26,13 @@ HELM_WAIT_S_MAX = 60
 GATEWAY = "receipts-gateway"
 # What an operator makes before the chart: the Secrets that values files name, and their keys.
 SECRETS = {
-    **dict.fromkeys(["receipts-clickhouse-writer", "receipts-clickhouse-analytics", "receipts-clickhouse-publisher"], ["username", "password"]),
+    **{f"receipts-clickhouse-{account}": ["username", "password"] for account in ("writer", "analytics", "publisher")},
     **dict.fromkeys(["receipts-kafka", "receipts-redis", "receipts-smtp"], ["password"]),
     **dict.fromkeys(["receipts-acknowledgement", "acknowledgement"], ["acknowledgement.key"]),
     "receipts-postgresql": ["uri"],
     **dict.fromkeys(["receipts-tls", "tls"], ["ca.pem"]),
     # Of operators.
-    **dict.fromkeys(["receipts-gateway", "receipts-verifier", "receipts-writer", "receipts-tools"], ["password"]),
+    **{f"receipts-{user}": ["password"] for user in ("gateway", "verifier", "writer", "tools")},
     **dict.fromkeys(["kafka-cluster-ca-cert", "postgres-ca"], ["ca.crt"]),
 }
 # Operators' kinds, of which the server checks no more than these names.

@@ -128,7 +128,7 @@ async fn renew(
 /// it makes the domain yours as before. Several domains, separated by commas, are looked at side by
 /// side: `verified` is whether all are then, and `domains` has each of them.
 ///
-/// Where your token is found, and another account has verified the domain, the answer is 409
+/// A token that is found for a domain of another account, whose verification holds, is answered 409
 /// `domain_held`. The other account's proof is checked every day from then on. Leave your token
 /// published, and check again once you have a mail that the domain is free. Your token waits for
 /// another week after each such check.
