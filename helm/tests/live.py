@@ -26,7 +26,10 @@ HELM_WAIT_S_MAX = 60
 GATEWAY = "receipts-gateway"
 # What an operator makes before the chart: the Secrets that values files name, and their keys.
 SECRETS = {
-    **{f"receipts-clickhouse-{account}": ["username", "password"] for account in ("writer", "analytics", "publisher")},
+    **{
+        f"receipts-clickhouse-{account}": ["username", "password"]
+        for account in ("writer", "analytics", "publisher")
+    },
     **dict.fromkeys(["receipts-kafka", "receipts-redis", "receipts-smtp"], ["password"]),
     **dict.fromkeys(["receipts-acknowledgement", "acknowledgement"], ["acknowledgement.key"]),
     "receipts-postgresql": ["uri"],
