@@ -235,7 +235,7 @@ deny: deps ## cargo-deny itself, over deny.toml (builds it once: minutes; DENY="
 	$(TARGET)/tools/bin/cargo-deny --locked check --deny unmatched-skip $(DENY)
 
 .PHONY: bench
-bench: deps chdb ## Criterion benches, and the comparison that writes benches/runs/
+bench: deps chdb ## The comparison that writes benches/runs/, and the Criterion benches
 	cargo bench --locked --package benches
 	cargo run --release --locked --package benches --bin compare
 

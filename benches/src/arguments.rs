@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::analytics;
 use crate::server::ServeArguments;
 
 /// Measures every figure of the project against its reference, in one run and in turn, and writes
@@ -75,6 +76,8 @@ pub struct CostArguments {
 pub enum Program {
     /// The cost ledger.
     Cost(CostArguments),
+    /// The analytics API over tens of millions of receipts.
+    Analytics(analytics::Arguments),
     /// A server to be measured, until its standard input ends.
     #[command(hide = true)]
     Serve(ServeArguments),

@@ -1,6 +1,6 @@
 //! Parts that the criterion benches and the comparison program share.
 //!
-//! - [`analytics`]: the program `analytics`, over tens of millions of receipts
+//! - [`analytics`]: the analytics API over tens of millions of receipts
 //! - [`arguments`]: the command line of `compare`
 //! - [`cost`]: what one receipt costs, by stage, thread and function
 //! - [`workload`]: client keys, signed receipts and batches

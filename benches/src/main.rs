@@ -5,7 +5,7 @@
 use std::process::ExitCode;
 
 use benches::arguments::{Arguments, Program};
-use benches::{cost, figures, server};
+use benches::{analytics, cost, figures, server};
 use clap::Parser;
 
 #[global_allocator]
@@ -15,6 +15,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let ended = match arguments.program {
         Some(Program::Cost(arguments)) => cost::run(&arguments),
+        Some(Program::Analytics(arguments)) => analytics::run(&arguments),
         Some(Program::Serve(serve)) => server::run(&serve),
         None => figures::run(&arguments.run),
     };

@@ -1,6 +1,6 @@
 //! References that ours is compared with: the naive way to a payload hash, and signatures alone.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1, ParsedPublicKey, RSA_PKCS1_2048_8192_SHA256};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -29,17 +29,6 @@ pub fn canonical(body: &[u8]) -> Result<Vec<u8>> {
 /// Not JSON, or not an object.
 pub fn payload_hash(body: &[u8]) -> Result<[u8; 32]> {
     Ok(Sha256::digest(canonical(body)?).into())
-}
-
-/// The whole verify step, the naive way: a tree, canonical bytes, and the key read from its PEM
-/// each time.
-///
-/// # Errors
-/// Not a receipt, or its signature doesn't verify.
-pub fn naive_verify(body: &[u8]) -> Result<[u8; 32]> {
-    let check = SignatureAlone::of(body, Library::Usual)?;
-    ensure!(check.verify(), "the signature doesn't verify");
-    Ok(Sha256::digest(&check.message).into())
 }
 
 /// Library whose verification is measured.

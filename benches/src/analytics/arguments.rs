@@ -1,20 +1,17 @@
-//! The command line of `analytics`.
+//! The command line of `compare analytics`.
 
 use std::path::PathBuf;
 
-use clap::Parser;
+use clap::Args;
 
 /// Measures the analytics API of `receipts up` over many receipts while more come in, and writes
 /// the run down
-#[derive(Debug, Parser)]
-#[command(
-    version,
-    after_help = "Examples:
-  cargo build --release --bin receipts && cargo run --release -p benches --bin analytics
-  cargo run -p benches --bin analytics -- --receipts 1000000 --seconds 10 --warm-seconds 10 --rounds 3 --out /tmp
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  cargo build --release --bin receipts && compare analytics
+  compare analytics --receipts 1000000 --seconds 10 --warm-seconds 10 --rounds 3 --out /tmp
 
-Exit codes: 0 the run was made, whatever its figures; 2 it could not be made or written."
-)]
+Exit codes: 0 the run was made, whatever its figures; 2 it could not be made or written.")]
 pub struct Arguments {
     /// Receipts to load.
     #[arg(long, value_name = "N", default_value_t = Arguments::RECEIPTS)]
@@ -38,7 +35,7 @@ pub struct Arguments {
     /// Receipts a second that come in meanwhile.
     #[arg(long, value_name = "N", default_value_t = 2_000)]
     pub rate: u32,
-    /// Duration of the mix, and of each part of the cost, in seconds.
+    /// Duration of the mix, and of the live feed after it, in seconds.
     #[arg(long, value_name = "S", default_value_t = 120)]
     pub seconds: u64,
     /// Time that the readers read before the mix counts, in seconds: their first pages of each

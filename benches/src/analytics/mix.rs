@@ -13,12 +13,12 @@ use parking_lot::Mutex;
 use rand::RngExt;
 use tokio::task::JoinSet;
 
-use super::Arguments;
-use super::fresh::{self, Fresh};
+use super::fresh;
 use super::get::{get, quantile};
 use super::loading::{Load, publisher};
 use super::service::Service;
 use super::stream::{Stream, by_zipf};
+use super::{Arguments, or_skipped};
 use crate::row::{Row, Target, number};
 
 /// Publishers that the readers have keys of; one page in [`BIGGEST_EVERY`] is of the biggest, the
@@ -143,7 +143,7 @@ pub(super) async fn measure(arguments: &Arguments, service: &mut Service, load: 
     tokio::time::sleep(Duration::from_secs(3)).await;
     let start = Instant::now() + Duration::from_secs(arguments.warm_seconds);
     let end = start + Duration::from_secs(arguments.seconds);
-    // Then freshness: it is looked for several times a second.
+    // Then the live feed.
     let until = end + Duration::from_secs(arguments.seconds);
     let taken = Arc::new(Taken::default());
     let mut readers = JoinSet::new();
@@ -162,7 +162,7 @@ pub(super) async fn measure(arguments: &Arguments, service: &mut Service, load: 
     let cpu = service.cpu_seconds()?;
     tokio::time::sleep_until(end.into()).await;
     let cpu = (service.cpu_seconds()? - cpu) / arguments.seconds as f64;
-    let fresh = Fresh::watch(service, probe, until).await?;
+    let fresh = or_skipped("fresh-live", fresh::measure(service, probe, until).await);
     while readers.join_next().await.is_some() {}
     let acknowledged = stream.stop().await?;
     let by_part = std::mem::take(&mut *taken.by_part.lock());
@@ -204,7 +204,7 @@ pub(super) async fn measure(arguments: &Arguments, service: &mut Service, load: 
         number(quantile(&warming, 1.0)),
     ))
     .note(format!(
-        "then freshness, with the same going on. The stream, with that: {} acknowledged, {} failed, at most {} ms behind its plan; one in {} late, up to two days by Zipf's law",
+        "then the live feed, with the same going on. The stream, with that: {} acknowledged, {} failed, at most {} ms behind its plan; one in {} late, up to two days by Zipf's law",
         number(acknowledged.receipts.load(relaxed) as f64),
         acknowledged.failed.load(relaxed),
         acknowledged.behind_ms.load(relaxed),
@@ -222,7 +222,5 @@ pub(super) async fn measure(arguments: &Arguments, service: &mut Service, load: 
     if let Some(first) = taken.failed.lock().first() {
         row = row.note(format!("the first that failed: {first}"));
     }
-    let mut rows = vec![row];
-    rows.extend(fresh.rows());
-    Ok(rows)
+    Ok(vec![row, fresh])
 }

@@ -1,5 +1,4 @@
-//! Analytics over tens of millions of receipts: how fast, how fresh, and what ingestion costs. One
-//! `receipts up` is measured from outside, over HTTP; only the reference, the same queries over
+//! Analytics over tens of millions of receipts: how fast and how fresh. One `receipts up` is measured from outside, over HTTP; only the reference, the same queries over
 //! `receipts FINAL`, goes to its engine directly.
 //!
 //! - [`arguments`]: the command line
@@ -8,11 +7,9 @@
 //! - `speed`: answers from `usage` beside `FINAL`, in turn
 //! - `stream`: receipts that come in meanwhile
 //! - `mix`: what dashboards ask meanwhile
-//! - `fresh`: from acknowledged to seen, in the dashboard and in the live feed
-//! - `cost`: CPU of ingestion
+//! - `fresh`: from acknowledged to sent in the live feed
 
 pub mod arguments;
-mod cost;
 mod fresh;
 mod get;
 mod loading;
@@ -61,7 +58,7 @@ async fn measure(arguments: &Arguments) -> Result<()> {
         None => scratch.path().join("data"),
     };
     let machine = Machine::look(scratch.path());
-    let progress = Progress::new(4);
+    let progress = Progress::new(3);
     let mut rows = Vec::new();
 
     let loaded = loading::Load::of(arguments);
@@ -92,11 +89,7 @@ async fn measure(arguments: &Arguments) -> Result<()> {
     progress.found(&mix);
     progress.end();
     rows.extend(speed.into_iter().chain(mix));
-
-    progress.begin("cost");
-    rows.push(cost::measure(arguments, &service, &loaded).await?);
     service.stop().await?;
-    progress.end();
     progress.finish();
 
     let notes = loaded.notes();

@@ -3,12 +3,23 @@
 use ::usage::{GroupBy, Metric, Usage};
 use warehouse::{EmbeddedEngine, Filter, QueryScope, WarehouseConfig};
 
+use crate::arguments::Program;
+use clap::Parser;
+
 use super::loading::{DAY_MS, GRAINS, Load, publisher};
 use super::speed::{Query, Reference};
 use crate::cost::stored;
 use crate::sql;
 
 const CHUNK: u64 = 45_000;
+
+fn defaults() -> super::Arguments {
+    let given = crate::arguments::Arguments::parse_from(["compare", "analytics"]);
+    match given.program {
+        Some(Program::Analytics(arguments)) => arguments,
+        other => panic!("{other:?}"),
+    }
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_loaded_is_counted_and_the_reference_agrees() {
@@ -17,7 +28,7 @@ async fn what_is_loaded_is_counted_and_the_reference_agrees() {
         receipts: 2 * CHUNK,
         publishers: 20,
         days: 2,
-        ..clap::Parser::parse_from(["analytics"])
+        ..defaults()
     };
     let load = Load::of(&arguments);
     let dir = tempfile::tempdir().unwrap();
