@@ -4,6 +4,7 @@ use std::io::Read;
 use std::path::PathBuf;
 
 use config::ConfigFaults;
+use rustix::fs::Access;
 
 use crate::failure::{CommandFailure, CommandOutcome};
 use crate::settings::{Settings, SettingsArgs};
@@ -78,6 +79,7 @@ impl Check {
         let settings = self.settings.read(|settings, faults| {
             settings.check_up(faults);
             check_files(settings, faults);
+            check_data_dir(settings, faults);
             check_ports(settings, faults);
         })?;
         let mut out = Output::stdout();
@@ -105,7 +107,11 @@ impl Check {
 /// Opens the files that the configuration names and no section has read.
 fn check_files(settings: &Settings, faults: &mut ConfigFaults) {
     let Settings {
-        kafka, redis, gateway, ..
+        kafka,
+        redis,
+        gateway,
+        warehouse,
+        ..
     } = settings;
     let text = |path: &String| Some(PathBuf::from(path)).filter(|path| !path.as_os_str().is_empty());
     let one = [
@@ -114,6 +120,10 @@ fn check_files(settings: &Settings, faults: &mut ConfigFaults) {
         ("kafka.ssl_certificate", text(&kafka.ssl_certificate)),
         ("kafka.ssl_key", text(&kafka.ssl_key)),
         ("redis.tls_ca_file", redis.tls_ca_file.clone()),
+        (
+            "warehouse.library",
+            warehouse.library.clone().filter(|_| warehouse.url.is_none()),
+        ),
     ];
     let keys = gateway.acknowledgement_keys.iter().cloned().map(Some);
     let files = one
@@ -130,21 +140,41 @@ fn check_files(settings: &Settings, faults: &mut ConfigFaults) {
     }
 }
 
-/// Listening addresses that are the metrics' too: every process listens there as well.
+/// Finds the nearest folder above the data directory that exists.
+fn check_data_dir(settings: &Settings, faults: &mut ConfigFaults) {
+    let data = settings.data.root();
+    let Some(found) = data.ancestors().find(|folder| folder.exists()) else {
+        return;
+    };
+    let shown = found.display();
+    if !found.is_dir() {
+        faults.push("data.dir", format!("{shown} is no folder"));
+    } else if let Err(error) = rustix::fs::access(found, Access::WRITE_OK | Access::EXEC_OK) {
+        faults.push("data.dir", format!("{shown} can't be written: {error}"));
+    }
+}
+
+/// Listening addresses that clash: with the metrics', where every process listens as well, or with
+/// another service's, unless it is the same.
 fn check_ports(settings: &Settings, faults: &mut ConfigFaults) {
-    let metrics = settings.telemetry.metrics_listen;
-    for (key, listen) in [
+    let metrics = ("telemetry.metrics_listen", Some(settings.telemetry.metrics_listen));
+    let services = [
         ("gateway.listen", Some(settings.gateway.listen)),
         ("analytics.listen", settings.analytics.listen),
         ("publisher.listen", settings.publisher.listen),
-    ] {
-        let is_shared = listen.is_some_and(|listen| {
-            let is_any = metrics.ip().is_unspecified() || listen.ip().is_unspecified();
-            metrics.port() != 0 && metrics.port() == listen.port() && (is_any || metrics.ip() == listen.ip())
-        });
-        if is_shared {
-            let fault = format!("is telemetry.metrics_listen, {metrics}, too: give one another port");
-            faults.push(key, fault);
+    ];
+    for (number, (key, listen)) in services.into_iter().enumerate() {
+        for (other_key, other) in services[..number].iter().copied().chain([metrics]) {
+            let (Some(listen), Some(other)) = (listen, other) else {
+                continue;
+            };
+            let is_shared = listen == other && other_key != metrics.0;
+            let is_any = other.ip().is_unspecified() || listen.ip().is_unspecified();
+            let overlap = listen.port() == other.port() && (is_any || listen.ip() == other.ip());
+            if listen.port() != 0 && overlap && !is_shared {
+                let fault = format!("is {listen}, and {other_key} is {other}: give one another port");
+                faults.push(key, fault);
+            }
         }
     }
 }

@@ -5,6 +5,7 @@ mod accounts;
 mod answering;
 mod attribution;
 mod command;
+mod configuration;
 mod dev_token;
 mod domains;
 mod evidence;

@@ -22,8 +22,7 @@ pub struct ConfigFaults {
 }
 
 impl ConfigFaults {
-    /// Starts an empty list for `section`. An empty `section` means several, whose names the keys
-    /// begin with.
+    /// Starts an empty list for `section`.
     #[must_use]
     pub fn new(section: &str) -> Self {
         Self {
@@ -33,7 +32,17 @@ impl ConfigFaults {
         }
     }
 
-    /// Remembers where `key` was given.
+    /// Starts an empty list for several sections, whose names the keys begin with. `places` says
+    /// where keys were given.
+    pub(crate) fn of_sections(places: HashMap<String, String>) -> Self {
+        Self {
+            section: String::new(),
+            places,
+            list: Vec::new(),
+        }
+    }
+
+    /// Sets where `key` was given.
     pub(crate) fn locate(&mut self, key: &str, place: String) {
         self.places.insert(key.to_owned(), place);
     }

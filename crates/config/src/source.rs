@@ -1,6 +1,6 @@
 //! The configuration as given: a file and variables, and the sections read from it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use serde::de::DeserializeOwned;
@@ -64,6 +64,8 @@ struct GivenValue {
 /// The configuration as given, not yet turned into sections.
 pub struct Source {
     sections: BTreeMap<String, BTreeMap<String, GivenValue>>,
+    /// Places of the keys in sections that were read.
+    places: HashMap<String, String>,
     faults: Vec<ConfigFault>,
     /// Whether each value given so far has its type: else a default is in its place.
     is_typed: bool,
@@ -116,6 +118,7 @@ impl Source {
     fn build(text: &str, file: &str, variables: impl Iterator<Item = (String, String)>) -> Result<Self, ConfigError> {
         let mut source = Self {
             sections: BTreeMap::new(),
+            places: HashMap::new(),
             faults: Vec::new(),
             is_typed: true,
         };
@@ -219,6 +222,7 @@ impl Source {
         // A default may be another than that of the key's own type.
         let mut table = Table::try_from(T::default()).unwrap_or_default();
         for (key, GivenValue { readings, place }) in given {
+            self.places.insert(format!("{name}.{key}"), place.clone());
             faults.locate(&key, place);
             if !known.is_empty() && !known.contains(&key.as_str()) {
                 faults.push(&key, format!("no such key in [{name}]{}", did_you_mean(&key, known)));
@@ -252,7 +256,7 @@ impl Source {
     /// values out of range, and what `check` found.
     pub fn finish_with(mut self, check: impl FnOnce(&mut ConfigFaults)) -> Result<(), ConfigError> {
         if self.is_typed {
-            let mut faults = ConfigFaults::new("");
+            let mut faults = ConfigFaults::of_sections(self.places);
             check(&mut faults);
             self.faults.extend(faults.into_vec());
         }
@@ -275,10 +279,20 @@ fn first_that_fits<T: DeserializeOwned>(key: &str, readings: Vec<Value>) -> Resu
         let alone = Table::from_iter([(key.to_owned(), value.clone())]);
         match T::deserialize(Value::Table(alone)) {
             Ok(_) => return Ok(value),
-            Err(error) => drop(first_error.get_or_insert_with(|| error.message().trim().to_owned())),
+            Err(error) => drop(first_error.get_or_insert_with(|| remedy(error.message().trim()))),
         }
     }
     Err(first_error.unwrap_or_default())
+}
+
+/// What a type says about a wrong value; an address says nothing about its form.
+fn remedy(message: &str) -> String {
+    match message {
+        "invalid socket address syntax" => {
+            "must be an IP address and a port, as in 0.0.0.0:8080 or [::1]:8080".to_owned()
+        }
+        other => other.to_owned(),
+    }
 }
 
 /// Kubernetes puts variables such as `RECEIPTS_GATEWAY_PORT=tcp://10.0.0.7:80` into every pod
