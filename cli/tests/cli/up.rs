@@ -855,7 +855,8 @@ batch_bytes_max = 16777216
 }
 
 /// Keys that have no default: the example shows them with something that could be given.
-const WITHOUT_DEFAULT: [&str; 20] = [
+const WITHOUT_DEFAULT: [&str; 21] = [
+    "storage_policy",
     "analytics.listen",
     "publisher.listen",
     "public_url",

@@ -49,6 +49,14 @@ pub struct WarehouseConfig {
     pub receipts_days_max: u64,
     /// Age at which rejected receipts expire, in days from their arrival.
     pub rejected_days_max: u64,
+    /// A storage policy of the servers with a volume `cold`, to which old parts of `evidence` and
+    /// `receipts` move; none leaves them where they are. Its volume `default` has the disk that the
+    /// tables are on.
+    pub storage_policy: Option<String>,
+    /// Age at which parts of `evidence` move to `cold`, in days.
+    pub evidence_cold_days: u64,
+    /// Age at which parts of `receipts` move to `cold`, in days.
+    pub receipts_cold_days: u64,
     /// Connections to a server at a time; more statements wait for one.
     pub connections_max: usize,
     /// Time one connection may take to be made, in milliseconds.
@@ -98,6 +106,9 @@ impl Default for WarehouseConfig {
             fsync: true,
             receipts_days_max: 2_557,
             rejected_days_max: 90,
+            storage_policy: None,
+            evidence_cold_days: 30,
+            receipts_cold_days: 365,
             connections_max: 32,
             connect_wait_ms_max: 5_000,
             library: None,
@@ -241,6 +252,18 @@ impl WarehouseConfig {
             (60..=self.receipts_days_max).contains(&self.rejected_days_max),
             "must be 60 to warehouse.receipts_days_max",
         );
+        if let Some(policy) = &self.storage_policy {
+            faults.require("storage_policy", is_name(policy), NAME);
+            let fault = "needs warehouse.url: the embedded engine has one disk";
+            faults.require("storage_policy", self.url.is_some(), fault);
+        }
+        for (key, days) in [
+            ("evidence_cold_days", self.evidence_cold_days),
+            ("receipts_cold_days", self.receipts_cold_days),
+        ] {
+            let is_before = (1..self.receipts_days_max).contains(&days);
+            faults.require(key, is_before, "must be 1 to less than warehouse.receipts_days_max");
+        }
         faults.range("threads", self.threads, 1..=64);
         faults.range("connections_max", self.connections_max, 1..=4_096);
         faults.range("waiting_max", self.waiting_max, 1..=65_536);

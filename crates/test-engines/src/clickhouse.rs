@@ -13,6 +13,7 @@ use rustix::process::Signal;
 use crate::cache::cached;
 use crate::engine::{Engine, run};
 use crate::folder::Folder;
+use crate::object_store::ObjectStore;
 use crate::proxy::Proxy;
 use crate::spawner::dying_with_us;
 use crate::{http, ports};
@@ -37,6 +38,8 @@ pub struct ClickHouse {
     // Before the folder: dropped in this order.
     servers: Vec<Server>,
     clusters: BTreeMap<String, Vec<Shard>>,
+    /// The servers' `storage_configuration`; empty without one.
+    storage: String,
     folder: Folder,
 }
 
@@ -90,18 +93,39 @@ impl ClickHouse {
     ///
     /// As [`start`](Self::start).
     pub fn start_with_users(servers: usize, users: &[ClickHouseUser]) -> anyhow::Result<Self> {
+        Self::start_with(servers, users, "")
+    }
+
+    /// Starts a server with the storage policy `tiered`, whose volume `cold` is a bucket.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start).
+    pub fn start_with_bucket(bucket: &ObjectStore) -> anyhow::Result<Self> {
+        let storage = format!(
+            "<storage_configuration><disks><bucket><type>s3</type><endpoint>{}</endpoint>\
+             <access_key_id>test</access_key_id><secret_access_key>test</secret_access_key></bucket></disks>\
+             <policies><tiered><volumes><default><disk>default</disk></default>\
+             <cold><disk>bucket</disk></cold></volumes></tiered></policies></storage_configuration>\n",
+            bucket.url()
+        );
+        Self::start_with(1, &[], &storage)
+    }
+
+    fn start_with(servers: usize, users: &[ClickHouseUser], storage: &str) -> anyhow::Result<Self> {
         let library = library()?;
         let folder = Folder::new("clickhouse")?;
         std::fs::write(folder.path().join("clickhouse.py"), SCRIPT)?;
         std::fs::write(users_file(folder.path()), users_xml(users)?)?;
         let starts = (0..servers).map(|server| {
             let (library, folder) = (&library, folder.path());
-            move || Server::start(server, library, folder)
+            move || Server::start(server, library, folder, storage)
         });
         let servers = in_parallel(starts)?;
         Ok(Self {
             servers,
             clusters: BTreeMap::new(),
+            storage: storage.to_owned(),
             folder,
         })
     }
@@ -149,7 +173,7 @@ impl ClickHouse {
         for server in 0..self.servers.len() {
             std::fs::write(
                 config(self.folder.path(), server),
-                config_of(self.folder.path(), &self.clusters)?,
+                config_of(self.folder.path(), &self.clusters, &self.storage)?,
             )?;
         }
         self.restart_running()?;
@@ -237,11 +261,11 @@ impl ClickHouse {
 }
 
 impl Server {
-    fn start(server: usize, library: &Path, folder: &Path) -> anyhow::Result<Self> {
+    fn start(server: usize, library: &Path, folder: &Path, storage: &str) -> anyhow::Result<Self> {
         let [public, http, native] = ports::free()?;
         let ports = Ports { public, http, native };
         let config = config(folder, server);
-        std::fs::write(&config, config_of(folder, &BTreeMap::new())?)?;
+        std::fs::write(&config, config_of(folder, &BTreeMap::new(), storage)?)?;
         let (library, home) = (library.to_owned(), folder.to_owned());
         let data = folder.join(format!("data-{server}"));
         let command = move || {
@@ -326,11 +350,11 @@ fn users_xml(users: &[ClickHouseUser]) -> anyhow::Result<String> {
     Ok(xml + "</users></clickhouse>\n")
 }
 
-fn config_of(folder: &Path, clusters: &BTreeMap<String, Vec<Shard>>) -> anyhow::Result<String> {
+fn config_of(folder: &Path, clusters: &BTreeMap<String, Vec<Shard>>, storage: &str) -> anyhow::Result<String> {
     let users = users_file(folder);
     let mut xml = format!(
         "<clickhouse>\n<max_server_memory_usage>{MEMORY_BYTES_MAX}</max_server_memory_usage>\n\
-         <users_config>{}</users_config>\n<remote_servers>\n",
+         <users_config>{}</users_config>\n{storage}<remote_servers>\n",
         users.display()
     );
     for (name, shards) in clusters {

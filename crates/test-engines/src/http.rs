@@ -28,6 +28,18 @@ pub(crate) fn post(port: u16, path: &str, body: &str) -> anyhow::Result<String> 
     )
 }
 
+/// Has `PUT path` make something without a body.
+///
+/// # Errors
+///
+/// No response, or a status other than 200: the error contains the body.
+pub(crate) fn put(port: u16, path: &str) -> anyhow::Result<String> {
+    exchange(
+        port,
+        &format!("PUT {path} HTTP/1.0\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\n\r\n"),
+    )
+}
+
 fn exchange(port: u16, request: &str) -> anyhow::Result<String> {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
     stream.write_all(request.as_bytes())?;

@@ -165,7 +165,7 @@ impl Warehouse {
             )
             .with("name", table.name);
             let found: Vec<String> = self.rows("migrate", call).await?;
-            let expiry = format!("TTL {} ", layout.expiry(column, retention));
+            let expiry = format!("TTL {} ", layout.expiry(table, column, retention));
             if found.iter().all(|engine| format!("{engine} ").contains(&expiry)) {
                 continue;
             }
@@ -268,6 +268,9 @@ pub(crate) mod tests {
             fsync: true,
             receipts_days_max: 2_557,
             rejected_days_max: 90,
+            storage_policy: None,
+            evidence_cold_days: 30,
+            receipts_cold_days: 365,
         };
         assert_snapshot("single", &ddl(layout));
     }
@@ -280,6 +283,9 @@ pub(crate) mod tests {
             fsync: false,
             receipts_days_max: 2_557,
             rejected_days_max: 90,
+            storage_policy: None,
+            evidence_cold_days: 30,
+            receipts_cold_days: 365,
         };
         assert_snapshot("replicated", &ddl(layout));
     }

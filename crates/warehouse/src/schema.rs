@@ -49,6 +49,12 @@ pub(crate) struct Layout<'a> {
     pub(crate) receipts_days_max: u64,
     /// Age at which rejected receipts expire, in days.
     pub(crate) rejected_days_max: u64,
+    /// The storage policy with the volume `cold`.
+    pub(crate) storage_policy: Option<&'a str>,
+    /// Age at which parts of `evidence` move to `cold`, in days.
+    pub(crate) evidence_cold_days: u64,
+    /// Age at which parts of `receipts` move to `cold`, in days.
+    pub(crate) receipts_cold_days: u64,
 }
 
 /// Without all four, a commit doesn't survive power loss: merged parts are synced by settings of
@@ -68,22 +74,39 @@ impl Layout<'_> {
     pub(crate) fn statements(&self, step: &SchemaStep) -> Vec<String> {
         match step {
             SchemaStep::Create(table) => vec![self.create(table)],
-            SchemaStep::Retain(table, column, retention) => self.retain(table, &self.expiry(column, *retention)),
+            SchemaStep::Retain(table, column, retention) => self.retain(table, &self.expiry(table, column, *retention)),
         }
     }
 
     fn retain(&self, table: &SchemaTable, expiry: &str) -> Vec<String> {
         let alter = format!("ALTER TABLE {}", self.name(table));
+        let policy = self
+            .cold(table)
+            .map_or_else(String::new, |(policy, _)| format!(", storage_policy = '{policy}'"));
         vec![
             // Whole parts: deleting row by row would write the oldest month again every few hours.
-            format!("{alter} MODIFY SETTING ttl_only_drop_parts = 1"),
+            format!("{alter} MODIFY SETTING ttl_only_drop_parts = 1{policy}"),
             format!("{alter} MODIFY TTL {expiry}"),
         ]
     }
 
-    /// When a row expires, by its column of time.
-    pub(crate) fn expiry(&self, column: &str, retention: Retention) -> String {
-        format!("toDateTime({column}) + toIntervalDay({})", self.days_max(retention))
+    /// When a row expires, by its column of time, and when its part moves to `cold`.
+    pub(crate) fn expiry(&self, table: &SchemaTable, column: &str, retention: Retention) -> String {
+        let expiry = format!("toDateTime({column}) + toIntervalDay({})", self.days_max(retention));
+        match self.cold(table) {
+            Some((_, days)) => format!("{expiry}, toDateTime({column}) + toIntervalDay({days}) TO VOLUME 'cold'"),
+            None => expiry,
+        }
+    }
+
+    /// Storage policy of a table whose old parts move, and the age at which they do, in days.
+    fn cold(&self, table: &SchemaTable) -> Option<(&str, u64)> {
+        let days = match table.name {
+            "evidence" => self.evidence_cold_days,
+            "receipts" => self.receipts_cold_days,
+            _ => return None,
+        };
+        self.storage_policy.map(|policy| (policy, days))
     }
 
     /// Age at which rows expire, in days.

@@ -28,6 +28,9 @@ pub struct Warehouse {
     fsync: bool,
     receipts_days_max: u64,
     rejected_days_max: u64,
+    storage_policy: Option<String>,
+    evidence_cold_days: u64,
+    receipts_cold_days: u64,
 }
 
 /// Statements are the client's.
@@ -59,6 +62,9 @@ impl Warehouse {
             fsync: config.fsync || !client.is_server(),
             receipts_days_max: config.receipts_days_max,
             rejected_days_max: config.rejected_days_max,
+            storage_policy: config.storage_policy.clone(),
+            evidence_cold_days: config.evidence_cold_days,
+            receipts_cold_days: config.receipts_cold_days,
             client,
         })
     }
@@ -85,6 +91,9 @@ impl Warehouse {
             fsync: self.fsync,
             receipts_days_max: self.receipts_days_max,
             rejected_days_max: self.rejected_days_max,
+            storage_policy: self.storage_policy.as_deref(),
+            evidence_cold_days: self.evidence_cold_days,
+            receipts_cold_days: self.receipts_cold_days,
         }
     }
 

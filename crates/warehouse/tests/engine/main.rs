@@ -8,6 +8,7 @@
 #![allow(clippy::print_stdout, clippy::cast_possible_truncation)]
 
 mod audit;
+mod cold;
 mod damage;
 mod ddl;
 mod endpoint;

@@ -10,7 +10,7 @@ use crate::harness::{Receipt, config, insert, insert_rejected, line, position, r
 const DAY_MS: i64 = 86_400_000;
 
 /// The retention is by the engine's clock.
-fn days_ago_ms(days: i64) -> i64 {
+pub(crate) fn days_ago_ms(days: i64) -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as i64;
     now - days * DAY_MS
 }
