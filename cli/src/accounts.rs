@@ -1,14 +1,15 @@
 //! `receipts accounts`: accounts, and their tiers.
 
-use accounts::{AccountInfo, AccountQuota, Accounts, Domain, OwnedDomain, Tier};
-use serde_json::{Value, json};
+use accounts::{AccountInfo, AccountQuota, Accounts, Domain, Tier};
+use serde::Serialize;
 use service::instant::rfc3339_ms;
 
 use crate::account_store::with_store;
-use crate::domains::{domain_end_ms, domain_state, domain_to_json};
+use crate::domains::{self, ShownDomain};
 use crate::failure::{CommandFailure, CommandOutcome};
+use crate::listing;
 use crate::settings::SettingsArgs;
-use crate::terminal::{HEAD, Output, WARN, paint, report, report_list, visible};
+use crate::terminal::{report, visible};
 
 /// The actor in the audit trail: whoever runs the deployment.
 const ACTOR: &str = "operator";
@@ -172,12 +173,16 @@ impl List {
             accounts.list_accounts().await.map_err(CommandFailure::unavailable)
         })
         .await?;
-        let heading = format!("{:<37} {:<11} {:>7} {:>5} name", "account", "tier", "domains", "keys");
-        report_list(&listed, self.json, to_json, heading, |account| {
-            let (id, tier) = (visible(&account.account_id), account.tier.as_str());
-            let (domains, keys) = (account.verified_domains, account.active_keys);
-            format!("{id:<37} {tier:<11} {domains:>7} {keys:>5} {}", visible(&account.name))
-        })
+        let rows: Vec<ShownAccount<'_>> = listed.iter().map(ShownAccount::of).collect();
+        let columns = [
+            "accountId",
+            "tier",
+            "verifiedDomains",
+            "activeKeys",
+            "createdAt",
+            "name",
+        ];
+        listing::list(&rows, self.json, &columns)
     }
 }
 
@@ -190,16 +195,11 @@ impl Show {
                 Ok((account, domains.map_err(CommandFailure::unavailable)?))
             })
             .await?;
-        let mut out = Output::stdout();
-        if self.json {
-            let mut shown = to_json(&account);
-            shown["domains"] = domains.iter().map(domain_to_json).collect();
-            out.line(shown)?;
-        } else {
-            show(&mut out, &account, &domains)?;
-        }
-        out.flush()?;
-        Ok(CommandOutcome::Good)
+        let shown = ShownAccount {
+            domains: Some(domains.iter().map(ShownDomain::of).collect()),
+            ..ShownAccount::of(&account)
+        };
+        listing::show(&shown, self.json, &[("domains", domains::COLUMNS)])
     }
 }
 
@@ -221,7 +221,7 @@ impl SetTier {
             .await?;
         let id = visible(&account.account_id);
         let line = if self.json {
-            to_json(&account).to_string()
+            listing::to_json(&ShownAccount::of(&account))?
         } else if before == tier {
             format!("{id} had tier {tier} before")
         } else {
@@ -247,7 +247,7 @@ impl SetQuota {
             })
             .await?;
         let line = match (self.json, quota) {
-            (true, _) => to_json(&account).to_string(),
+            (true, _) => listing::to_json(&ShownAccount::of(&account))?,
             (false, Some(quota)) => format!("{} has {quota} from now on", visible(&account.account_id)),
             (false, None) => format!(
                 "{} has the quota of tier {} from now on",
@@ -292,41 +292,36 @@ fn unknown(text: &str) -> CommandFailure {
     ))
 }
 
-fn show(out: &mut Output, account: &AccountInfo, domains: &[OwnedDomain]) -> Result<(), CommandFailure> {
-    out.line(format_args!("account  {}", paint(HEAD, visible(&account.account_id))))?;
-    out.line(format_args!("name     {}", visible(&account.name)))?;
-    out.line(format_args!("tier     {}", account.tier))?;
-    if let Some(quota) = account.quota {
-        out.line(format_args!("quota    {quota}"))?;
-    }
-    out.line(format_args!("keys     {} active", account.active_keys))?;
-    out.line(format_args!("made     {}", rfc3339_ms(account.created_at_ms)))?;
-    if let Some(deletion) = account.deletion {
-        let text = format!("planned, from {} on", rfc3339_ms(deletion.erase_after_ms));
-        out.line(format_args!("deletion {}", paint(WARN, text)))?;
-    }
-    for domain in domains {
-        let (name, method) = (&domain.verification.domain, &domain.verification.method);
-        let (state, end) = (domain_state(domain), rfc3339_ms(domain_end_ms(domain)));
-        out.line(format_args!(
-            "domain   {} {} {state}, until {end}",
-            visible(name),
-            visible(method)
-        ))?;
-    }
-    Ok(())
+/// An account for people and programs.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ShownAccount<'a> {
+    account_id: &'a str,
+    name: &'a str,
+    tier: &'static str,
+    requests_per_minute: Option<u32>,
+    requests_per_day: Option<u32>,
+    created_at: String,
+    verified_domains: i64,
+    active_keys: i64,
+    erase_after: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    domains: Option<Vec<ShownDomain<'a>>>,
 }
 
-fn to_json(account: &AccountInfo) -> Value {
-    json!({
-        "accountId": account.account_id,
-        "name": account.name,
-        "tier": account.tier.as_str(),
-        "requestsPerMinute": account.quota.map(|quota| quota.per_minute),
-        "requestsPerDay": account.quota.and_then(|quota| quota.per_day),
-        "createdAt": rfc3339_ms(account.created_at_ms),
-        "verifiedDomains": account.verified_domains,
-        "activeKeys": account.active_keys,
-        "eraseAfter": account.deletion.map(|deletion| rfc3339_ms(deletion.erase_after_ms)),
-    })
+impl<'a> ShownAccount<'a> {
+    fn of(account: &'a AccountInfo) -> Self {
+        Self {
+            account_id: &account.account_id,
+            name: &account.name,
+            tier: account.tier.as_str(),
+            requests_per_minute: account.quota.map(|quota| quota.per_minute),
+            requests_per_day: account.quota.and_then(|quota| quota.per_day),
+            created_at: rfc3339_ms(account.created_at_ms),
+            verified_domains: account.verified_domains,
+            active_keys: account.active_keys,
+            erase_after: account.deletion.map(|deletion| rfc3339_ms(deletion.erase_after_ms)),
+            domains: None,
+        }
+    }
 }

@@ -9,14 +9,15 @@ use accounts::{
 };
 use jiff::Timestamp;
 use receipt::PublicKey;
-use serde_json::{Value, json};
+use serde::Serialize;
 use service::instant::{now_ms, rfc3339_ms};
 use uuid::Uuid;
 
 use crate::account_store::with_store;
 use crate::failure::{CommandFailure, CommandOutcome};
+use crate::listing;
 use crate::settings::SettingsArgs;
-use crate::terminal::{BAD, FAINT, GOOD, HEAD, Output, paint, report};
+use crate::terminal::{FAINT, note, paint, report, report_change};
 
 /// No public key of the three kinds is near this long.
 const PEM_BYTES_MAX: u64 = 4 << 10;
@@ -195,21 +196,14 @@ impl Register {
             pem,
             name: self.name,
         };
-        if with_store(&self.settings, async |accounts| {
+        let registered = with_store(&self.settings, async |accounts| {
             accounts.register_client_key(&new).await.map_err(failure)
-        })
-        .await?
-        {
-            report(
-                format!("{fingerprint} is registered for client {client_id}"),
-                CommandOutcome::Good,
-            )
-        } else {
-            report(
-                format!("{fingerprint} was registered before for client {client_id}"),
-                CommandOutcome::Found,
-            )
-        }
+        });
+        report_change(
+            registered.await?,
+            format!("{fingerprint} is registered for client {client_id}"),
+            format!("{fingerprint} was registered before for client {client_id}"),
+        )
     }
 }
 
@@ -251,44 +245,40 @@ impl List {
             accounts.client_keys(client).await.map_err(failure)
         })
         .await?;
-        let mut out = Output::stdout();
-        if self.json {
-            out.line(Value::Array(keys.iter().map(to_json).collect()))?;
-        } else {
-            out.line(paint(HEAD, format!("{:<37} {:<65} name", "client", "key")))?;
-            for info in &keys {
-                let (client, key) = (info.key.client_id, info.key.fingerprint);
-                out.line(format_args!("{client:<37} {key:<65} {}  {}", info.name, state(info)))?;
-            }
-            if i64::try_from(keys.len()).unwrap_or(i64::MAX) >= CLIENTS_LISTED_MAX {
-                let hint = "there may be more: --client ID shows one client's";
-                out.line(paint(FAINT, hint))?;
-            }
+        let rows: Vec<ListedClientKey<'_>> = keys.iter().map(ListedClientKey::of).collect();
+        let columns = ["clientId", "fingerprint", "state", "revokedFrom", "changedAt", "name"];
+        let listed = listing::list(&rows, self.json, &columns);
+        if !self.json && i64::try_from(keys.len()).unwrap_or(i64::MAX) >= CLIENTS_LISTED_MAX {
+            note(paint(FAINT, "there may be more: --client ID shows one client's"));
         }
-        out.flush()?;
-        Ok(CommandOutcome::Good)
+        listed
     }
 }
 
-fn state(info: &ClientInfo) -> String {
-    let since = rfc3339_ms(info.changed_at_ms);
-    match info.state {
-        ClientKeyState::Registered => paint(GOOD, format!("registered {since}")),
-        ClientKeyState::RevokedFrom(from_ms) => paint(BAD, format!("revoked from {}", rfc3339_ms(from_ms))),
-    }
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ListedClientKey<'a> {
+    client_id: Uuid,
+    fingerprint: String,
+    state: &'static str,
+    revoked_from: Option<String>,
+    changed_at: String,
+    name: Option<&'a str>,
 }
 
-fn to_json(info: &ClientInfo) -> Value {
-    let (state, revoked_from) = match info.state {
-        ClientKeyState::Registered => ("registered", None),
-        ClientKeyState::RevokedFrom(from_ms) => ("revoked", Some(rfc3339_ms(from_ms))),
-    };
-    json!({
-        "clientId": info.key.client_id,
-        "fingerprint": info.key.fingerprint.to_string(),
-        "state": state,
-        "revokedFrom": revoked_from,
-        "changedAt": rfc3339_ms(info.changed_at_ms),
-        "name": (!info.name.is_empty()).then_some(&info.name),
-    })
+impl<'a> ListedClientKey<'a> {
+    fn of(info: &'a ClientInfo) -> Self {
+        let (state, revoked_from) = match info.state {
+            ClientKeyState::Registered => ("registered", None),
+            ClientKeyState::RevokedFrom(from_ms) => ("revoked", Some(rfc3339_ms(from_ms))),
+        };
+        Self {
+            client_id: info.key.client_id,
+            fingerprint: info.key.fingerprint.to_string(),
+            state,
+            revoked_from,
+            changed_at: rfc3339_ms(info.changed_at_ms),
+            name: (!info.name.is_empty()).then_some(&info.name),
+        }
+    }
 }

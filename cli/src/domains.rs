@@ -4,7 +4,7 @@
 mod changing;
 mod listing;
 
-pub(crate) use listing::{end_ms as domain_end_ms, state_text as domain_state, to_json as domain_to_json};
+pub(crate) use listing::{COLUMNS, ShownDomain};
 
 use accounts::AccountsError;
 

@@ -23,6 +23,13 @@ pub enum CommandOutcome {
     Found,
 }
 
+impl CommandOutcome {
+    /// The outcome of a check that found nothing, or of a change that was made now.
+    pub fn of(is_good: bool) -> Self {
+        if is_good { Self::Good } else { Self::Found }
+    }
+}
+
 /// The end of a command that has no answer.
 #[derive(Debug, Error)]
 pub enum CommandFailure {

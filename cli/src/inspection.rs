@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use receipt_log::{Log, LogInspector, PartitionState};
+use serde::Serialize;
 use warehouse::{EmbeddedEngine, ShardProgress, Target, Warehouse, WarehouseError};
 
 use crate::data_dir::Lock;
 use crate::failure::CommandFailure;
-use crate::settings::Settings;
+use crate::runtime;
+use crate::settings::{Settings, SettingsArgs};
 
 /// The log of receipts, read only, and the warehouse: the running one through its socket, or one
 /// opened here.
@@ -33,8 +35,27 @@ pub enum InspectionPurpose {
     Repair,
 }
 
+/// Runs `work` on the data of the settings, and closes it afterwards.
+///
+/// # Errors
+/// The settings are invalid, [`Inspection::open`] fails, or `work` does.
+pub fn inspect<T>(
+    settings: &SettingsArgs,
+    purpose: InspectionPurpose,
+    work: impl AsyncFnOnce(&Settings, &Inspection) -> Result<T, CommandFailure>,
+) -> Result<T, CommandFailure> {
+    let settings = settings.load()?;
+    runtime::with_threads()?.block_on(async {
+        let inspection = Inspection::open(&settings, purpose).await?;
+        let done = work(&settings, &inspection).await;
+        inspection.close().await;
+        done
+    })
+}
+
 /// A partition of `receipts`, and how far its records have come.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct StoredPartition {
     /// The log's epoch.
     pub epoch: u32,
@@ -43,6 +64,7 @@ pub struct StoredPartition {
     /// The oldest record still in the log.
     pub begin_offset: u64,
     /// The first offset whose verdicts aren't in the tables.
+    #[serde(rename = "committedOffset")]
     pub next_offset: u64,
     /// The first offset without verdicts.
     pub verified_offset: u64,

@@ -4,18 +4,17 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use accounts::{Accounts, AccountsError, Domain, KeyInfo, Lifetime, NewKey, PublisherKey, Revocation, Scope, Tier};
-use serde_json::{Value, json};
-use service::instant::now_ms;
+use serde::Serialize;
+use service::instant::{now_ms, rfc3339_ms};
 
-use crate::account_store;
+use crate::account_store::with_store;
 use crate::failure::{CommandFailure, CommandOutcome};
+use crate::listing;
 use crate::settings::SettingsArgs;
-use crate::terminal::{BAD, FAINT, GOOD, HEAD, Output, WARN, paint, visible};
+use crate::terminal::{FAINT, HEAD, Output, paint, report_change};
 
 /// Actor in the audit trail.
 const OPERATOR: &str = "operator";
-/// Domains of a key in a list.
-const DOMAINS_SHOWN: usize = 3;
 
 const CREATE_HELP: &str = "\
 A new domain gets an account of tier free and is recorded as verified for a year. For a domain that an account owns, \
@@ -145,11 +144,7 @@ impl Keys {
     }
 }
 
-async fn open(settings: &SettingsArgs) -> Result<Accounts, CommandFailure> {
-    account_store::open(&settings.load()?).await
-}
-
-/// A wish that can't be met is the user's; anything else the store's.
+/// A request that can't be met is the user's fault; anything else the store's.
 fn failure(error: AccountsError) -> CommandFailure {
     match error {
         AccountsError::DomainCount
@@ -168,7 +163,6 @@ fn failure(error: AccountsError) -> CommandFailure {
 
 impl Create {
     async fn run(self) -> Result<CommandOutcome, CommandFailure> {
-        let accounts = open(&self.settings).await?;
         let new = NewKey {
             domains: self.domain,
             account_id: self.account,
@@ -178,23 +172,21 @@ impl Create {
             scopes: self.scope,
             expires_at_ms: self.expires.end_ms(now_ms()),
         };
-        let issued = accounts.create_publisher_key(new).await.map_err(failure);
-        let answer = match issued {
-            Ok(made) => match show(&made, self.json) {
+        with_store(&self.settings, async |accounts| {
+            let made = accounts.create_publisher_key(new).await.map_err(failure)?;
+            match show(&made, self.json) {
                 Ok(()) => Ok(CommandOutcome::Good),
-                Err(unshown) => Err(take_back(&accounts, &made.issued.key_id, &unshown).await),
-            },
-            Err(failure) => Err(failure),
-        };
-        accounts.close().await;
-        answer
+                Err(unshown) => Err(take_back(accounts, &made.issued.key_id, &unshown).await),
+            }
+        })
+        .await
     }
 }
 
 fn show(made: &PublisherKey, as_json: bool) -> Result<(), CommandFailure> {
     let mut out = Output::stdout();
     if as_json {
-        out.line(made_json(made))?;
+        out.line(listing::to_json(&MadeKey::of(made))?)?;
     } else {
         let hint = "shown only now; only a hash is stored";
         out.line(format_args!(
@@ -225,37 +217,34 @@ async fn take_back(accounts: &Accounts, key_id: &str, unshown: &CommandFailure) 
 
 impl List {
     async fn run(self) -> Result<CommandOutcome, CommandFailure> {
-        let accounts = open(&self.settings).await?;
-        let listed = listed(&accounts).await.map_err(failure);
-        accounts.close().await;
-        let keys = listed?;
-        let mut out = Output::stdout();
-        if self.json {
-            out.line(Value::Array(keys.iter().map(ListedKey::to_json).collect()))?;
-        } else {
-            for line in table(&keys) {
-                out.line(line)?;
-            }
-        }
-        out.flush()?;
-        Ok(CommandOutcome::Good)
+        let keys = with_store(&self.settings, async |accounts| listed(accounts).await.map_err(failure));
+        let columns = [
+            "keyId",
+            "tier",
+            "scope",
+            "createdAt",
+            "expiresAt",
+            "state",
+            "limited",
+            "domains",
+            "name",
+            "accountId",
+        ];
+        listing::list(&keys.await?, self.json, &columns)
     }
 }
 
 impl Revoke {
     async fn run(self) -> Result<CommandOutcome, CommandFailure> {
-        let accounts = open(&self.settings).await?;
-        let revoked = accounts.revoke_key(None, &self.key_id, OPERATOR).await.map_err(failure);
-        accounts.close().await;
-        let mut out = Output::stdout();
-        if revoked? == Revocation::Done {
-            out.line(format_args!("{} is revoked", self.key_id))?;
-            out.flush()?;
-            return Ok(CommandOutcome::Good);
-        }
-        out.line(format_args!("{}: no such key that isn't revoked already", self.key_id))?;
-        out.flush()?;
-        Ok(CommandOutcome::Found)
+        let id = &self.key_id;
+        let revoked = with_store(&self.settings, async |accounts| {
+            accounts.revoke_key(None, id, OPERATOR).await.map_err(failure)
+        });
+        report_change(
+            revoked.await? == Revocation::Done,
+            format!("{id} is revoked"),
+            format!("{id}: no such key that isn't revoked already"),
+        )
     }
 }
 
@@ -263,34 +252,81 @@ fn words(scopes: &[Scope]) -> String {
     scopes.iter().map(|scope| scope.as_str()).collect::<Vec<_>>().join(",")
 }
 
-fn instant(ms: i64) -> String {
-    jiff::Timestamp::from_millisecond(ms).map_or_else(|_| ms.to_string(), |at| format!("{at:.3}"))
-}
-
 fn day(ms: i64) -> String {
-    instant(ms).chars().take(10).collect()
+    rfc3339_ms(ms).chars().take(10).collect()
 }
 
-fn made_json(made: &PublisherKey) -> Value {
-    let issued = &made.issued;
-    json!({
-        "apiKey": issued.api_key,
-        "keyId": issued.key_id,
-        "accountId": issued.account_id,
-        "domains": made.domains,
-        "limited": issued.domains.is_some(),
-        "tier": made.tier.as_str(),
-        "scope": issued.scopes,
-        "expiresAt": instant(issued.expires_at_ms),
-    })
+/// A key that was made now.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct MadeKey<'a> {
+    api_key: &'a str,
+    key_id: &'a str,
+    account_id: &'a str,
+    domains: &'a [String],
+    limited: bool,
+    tier: &'static str,
+    scope: &'a [Scope],
+    expires_at: String,
+}
+
+impl<'a> MadeKey<'a> {
+    fn of(made: &'a PublisherKey) -> Self {
+        let issued = &made.issued;
+        Self {
+            api_key: &issued.api_key,
+            key_id: &issued.key_id,
+            account_id: &issued.account_id,
+            domains: &made.domains,
+            limited: issued.domains.is_some(),
+            tier: made.tier.as_str(),
+            scope: &issued.scopes,
+            expires_at: rfc3339_ms(issued.expires_at_ms),
+        }
+    }
 }
 
 /// A key with what its account gives it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct ListedKey {
-    key: KeyInfo,
-    tier: Option<Tier>,
+    key_id: String,
+    account_id: String,
+    tier: Option<&'static str>,
+    name: String,
+    scope: Vec<Scope>,
     /// Domains that the key is limited to; otherwise the account's verified ones.
     domains: Vec<String>,
+    limited: bool,
+    state: &'static str,
+    created_at: String,
+    expires_at: String,
+    revoked_at: Option<String>,
+    replaced_by: Option<String>,
+}
+
+impl ListedKey {
+    fn of(key: KeyInfo, tier: Option<Tier>, account_domains: &[String]) -> Self {
+        let state = match key.revoked_at_ms {
+            Some(_) => "revoked",
+            None if key.expires_at_ms <= now_ms() => "expired",
+            None => "valid",
+        };
+        Self {
+            key_id: key.key_id,
+            account_id: key.account_id,
+            tier: tier.map(Tier::as_str),
+            name: key.name,
+            scope: key.scopes,
+            limited: key.domains.is_some(),
+            domains: key.domains.unwrap_or_else(|| account_domains.to_vec()),
+            state,
+            created_at: rfc3339_ms(key.created_at_ms),
+            expires_at: rfc3339_ms(key.expires_at_ms),
+            revoked_at: key.revoked_at_ms.map(rfc3339_ms),
+            replaced_by: key.replaced_by,
+        }
+    }
 }
 
 /// The keys with tier and domains of their accounts.
@@ -299,14 +335,10 @@ async fn listed(accounts: &Accounts) -> Result<Vec<ListedKey>, AccountsError> {
     let mut listed = Vec::new();
     for key in accounts.list_keys().await? {
         let (tier, domains) = match owners.entry(key.account_id.clone()) {
-            Entry::Occupied(known) => known.into_mut(),
+            Entry::Occupied(owner) => owner.into_mut(),
             Entry::Vacant(new) => new.insert(owner(accounts, &key.account_id).await?),
         };
-        listed.push(ListedKey {
-            tier: *tier,
-            domains: key.domains.as_ref().unwrap_or(domains).clone(),
-            key,
-        });
+        listed.push(ListedKey::of(key, *tier, domains));
     }
     Ok(listed)
 }
@@ -318,75 +350,4 @@ async fn owner(accounts: &Accounts, account_id: &str) -> Result<(Option<Tier>, V
     let verified = owned.into_iter().map(|owned| owned.verification);
     let verified = verified.filter(|verification| verification.holds(now_ms()));
     Ok((tier, verified.map(|verification| verification.domain).collect()))
-}
-
-/// The keys for people, below a heading.
-fn table(keys: &[ListedKey]) -> Vec<String> {
-    let rows: Vec<[String; 2]> = keys
-        .iter()
-        .map(|key| [key.domains_text(), visible(&key.key.name)])
-        .collect();
-    let width = |column: usize, heading: &str| {
-        let widths = rows.iter().map(|row| row[column].chars().count());
-        widths.max().unwrap_or_default().max(heading.len())
-    };
-    let (domain_columns, name_columns) = (width(0, "domains"), width(1, "name"));
-    let heading = format!(
-        "{:<18} {:<10} {:<16} {:<10} {:<10} {:<18} {:<domain_columns$} {:<name_columns$} account",
-        "key", "tier", "scope", "made", "until", "state", "domains", "name"
-    );
-    let lines = keys.iter().zip(&rows).map(|(listed, [domains, name])| {
-        let key = &listed.key;
-        let (style, state) = match key.revoked_at_ms {
-            Some(at) => (BAD, format!("revoked {}", day(at))),
-            None if key.expires_at_ms <= now_ms() => (WARN, "expired".to_owned()),
-            None => (GOOD, "valid".to_owned()),
-        };
-        let (id, scopes, account) = (&key.key_id, words(&key.scopes), visible(&key.account_id));
-        let (made, until) = (day(key.created_at_ms), day(key.expires_at_ms));
-        let (tier, state) = (listed.tier_text(), paint(style, format_args!("{state:<18}")));
-        format!(
-            "{id:<18} {tier:<10} {scopes:<16} {made} {until} {state} {domains:<domain_columns$} {name:<name_columns$} {account}"
-        )
-    });
-    std::iter::once(paint(HEAD, heading)).chain(lines).collect()
-}
-
-impl ListedKey {
-    fn tier_text(&self) -> &'static str {
-        self.tier.map_or("-", Tier::as_str)
-    }
-
-    /// The first domains, and the number of the others.
-    fn domains_text(&self) -> String {
-        let shown = &self.domains[..self.domains.len().min(DOMAINS_SHOWN)];
-        let mut text = match shown.is_empty() {
-            true => "none verified".to_owned(),
-            false => visible(&shown.join(",")),
-        };
-        if self.domains.len() > shown.len() {
-            text += &format!(" +{}", self.domains.len() - shown.len());
-        }
-        if self.key.domains.is_some() {
-            text += " only";
-        }
-        text
-    }
-
-    fn to_json(&self) -> Value {
-        let key = &self.key;
-        json!({
-            "keyId": key.key_id,
-            "accountId": key.account_id,
-            "tier": self.tier.map(Tier::as_str),
-            "name": key.name,
-            "scope": key.scopes,
-            "domains": self.domains,
-            "limited": key.domains.is_some(),
-            "createdAt": instant(key.created_at_ms),
-            "expiresAt": instant(key.expires_at_ms),
-            "revokedAt": key.revoked_at_ms.map(instant),
-            "replacedBy": key.replaced_by,
-        })
-    }
 }

@@ -11,7 +11,8 @@
 //! - on servers: [`serve`] (one service), [`migrate`]; [`idle`], which does nothing, for pods
 //! - about the command: [`completions`], [`man`], [`version`], `help_groups` (commands by audience)
 //! - shared by them: [`input`] (files and standard input as documents), [`blocks`] (documents in
-//!   parallel), [`key_file`], [`terminal`] (what people see), [`failure`] (exit codes),
+//!   parallel), [`key_file`], [`terminal`] (what people see), [`listing`] (rows and
+//!   objects as tables and JSON), [`failure`] (exit codes),
 //!   [`settings`], [`data_dir`], [`inspection`], `service_address` and `service_client` (requests
 //!   to a running service)
 //!
@@ -40,6 +41,7 @@ pub mod inspection;
 pub mod key_file;
 pub mod keygen;
 pub mod keys;
+pub mod listing;
 pub mod man;
 pub mod migrate;
 pub mod new;

@@ -47,14 +47,7 @@ struct OperatorArgs {
 impl Operators {
     /// Runs the command.
     pub fn run(self) -> Result<CommandOutcome, CommandFailure> {
-        // The embedded engine needs threads beside this one.
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .thread_name("operators")
-            .enable_all()
-            .build()
-            .map_err(CommandFailure::unavailable)?;
-        runtime.block_on(async {
+        crate::runtime::with_threads()?.block_on(async {
             match self.command {
                 Command::List(command) => command.run().await,
                 Command::Show(command) => command.run().await,

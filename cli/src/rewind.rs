@@ -10,14 +10,15 @@
 use std::path::{Path, PathBuf};
 
 use receipt_log::{KafkaOpenError, Log, LogInspector, LogOpenError, OpenError, PartitionState};
-use serde_json::json;
+use serde::Serialize;
 use warehouse::{ShardProgress, VerdictsPosition, Warehouse};
 use writer::continuity::break_in;
 
 use crate::failure::{CommandFailure, CommandOutcome};
-use crate::inspection::{Inspection, InspectionPurpose, stored_by_all};
+use crate::inspection::{Inspection, InspectionPurpose, inspect, stored_by_all};
+use crate::listing;
 use crate::settings::{Settings, SettingsArgs};
-use crate::terminal::{Output, mark};
+use crate::terminal::mark;
 
 const AFTER_HELP: &str = "\
 For the day the writer stops because the log of verdicts was lost, truncated, damaged or made again, or because source \
@@ -58,15 +59,17 @@ pub struct Rewind {
 }
 
 /// Position from which the verifiers of a partition continue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 struct RewindTarget {
     partition: u32,
+    #[serde(skip)]
     epoch: u32,
     /// Offset that they had reached.
     from: u64,
     /// Offset from which they continue.
     to: u64,
     /// Records that are neither stored nor in the log.
+    #[serde(rename = "recordsLost")]
     lost: u64,
 }
 
@@ -88,20 +91,14 @@ enum RewindOutcome {
 impl Rewind {
     /// Runs the command.
     pub fn run(self) -> Result<CommandOutcome, CommandFailure> {
-        let settings = self.settings.load()?;
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .thread_name("rewind")
-            .enable_all()
-            .build()
-            .map_err(CommandFailure::unavailable)?;
-        let outcome = runtime.block_on(async {
-            let inspection = Inspection::open(&settings, InspectionPurpose::Audit).await?;
-            let outcome = rewind(&settings, &inspection, self.accept_loss).await;
-            inspection.close().await;
-            outcome
-        })?;
-        outcome.write(self.json)
+        let outcome = inspect(
+            &self.settings,
+            InspectionPurpose::Audit,
+            async |settings, inspection| rewind(settings, inspection, self.accept_loss).await,
+        )?;
+        listing::report(&outcome.shown(), self.json, &outcome.to_lines())?;
+        let is_refused = matches!(outcome, RewindOutcome::Refused { .. });
+        Ok(CommandOutcome::of(!is_refused))
     }
 }
 
@@ -294,47 +291,33 @@ fn set_back(settings: &Settings, targets: &[RewindTarget]) -> Result<(), Command
     tokio::task::block_in_place(rewind).map_err(CommandFailure::unavailable)
 }
 
-impl RewindOutcome {
-    fn write(&self, json: bool) -> Result<CommandOutcome, CommandFailure> {
-        let mut out = Output::stdout();
-        if json {
-            out.line(self.to_json())?;
-        } else {
-            for line in self.to_lines() {
-                out.line(line)?;
-            }
-        }
-        out.flush()?;
-        Ok(match self {
-            Self::Refused { .. } => CommandOutcome::Found,
-            Self::Unneeded | Self::Rewound { .. } => CommandOutcome::Good,
-        })
-    }
+/// A result for programs.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ShownRewind<'a> {
+    rewound: bool,
+    reason: Option<&'a str>,
+    moved_to: Option<&'a Path>,
+    partitions: &'a [RewindTarget],
+}
 
-    fn to_json(&self) -> serde_json::Value {
-        let (rewound, reason, targets, moved_to) = match self {
+impl RewindOutcome {
+    fn shown(&self) -> ShownRewind<'_> {
+        let (rewound, reason, partitions, moved_to) = match self {
             Self::Unneeded => (false, None, &[][..], None),
             Self::Refused { reason, targets } => (false, Some(reason), &targets[..], None),
             Self::Rewound {
                 reason,
                 targets,
                 moved_to,
-            } => (true, Some(reason), &targets[..], moved_to.as_ref()),
+            } => (true, Some(reason), &targets[..], moved_to.as_deref()),
         };
-        let partition = |target: &RewindTarget| {
-            json!({
-                "partition": target.partition,
-                "from": target.from,
-                "to": target.to,
-                "recordsLost": target.lost,
-            })
-        };
-        json!({
-            "rewound": rewound,
-            "reason": reason,
-            "movedTo": moved_to.map(|path| path.display().to_string()),
-            "partitions": targets.iter().map(partition).collect::<Vec<_>>(),
-        })
+        ShownRewind {
+            rewound,
+            reason: reason.map(String::as_str),
+            moved_to,
+            partitions,
+        }
     }
 
     fn to_lines(&self) -> Vec<String> {

@@ -15,7 +15,16 @@ pub(crate) fn on_this_thread() -> Result<Runtime, CommandFailure> {
     runtime.map_err(CommandFailure::unavailable)
 }
 
-/// Runs a command on it.
+/// A runtime with two threads beside this one, which the embedded engine needs.
+///
+/// # Errors
+/// The system gives none.
+pub(crate) fn with_threads() -> Result<Runtime, CommandFailure> {
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    runtime.map_err(CommandFailure::unavailable)
+}
+
+/// Runs a command on this thread.
 ///
 /// # Errors
 /// The system gives none; and whatever the command fails with.

@@ -3,18 +3,20 @@
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-use accounts::{AccountsError, Domain, NewShardMapEntry, RegisteredShardMapEntry, ShardMap, ShardMapEntry};
+use accounts::{AccountsError, Domain, NewShardMapEntry, ShardMap, ShardMapEntry};
 use jiff::civil::Date;
 use jiff::{Timestamp, ToSpan, Unit};
 use receipt_log::Log;
-use serde_json::{Value, json};
+use serde::Serialize;
 use service::instant::rfc3339_ms;
 use warehouse::{Target, Warehouse};
 
 use crate::account_store;
+use crate::account_store::with_store;
 use crate::failure::{CommandFailure, CommandOutcome};
+use crate::listing;
 use crate::settings::{Settings, SettingsArgs};
-use crate::terminal::{HEAD, Output, mark, paint};
+use crate::terminal::{mark, report};
 
 const LIST_HELP: &str = "\
 Entries of the shard map. Each is in force for receipts whose timestamps are on its first UTC day or later, until the \
@@ -114,12 +116,7 @@ impl FromStr for Split {
 impl Shards {
     /// Runs the command.
     pub fn run(self) -> Result<CommandOutcome, CommandFailure> {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .enable_all()
-            .build()
-            .map_err(CommandFailure::unavailable)?;
-        runtime.block_on(async {
+        crate::runtime::with_threads()?.block_on(async {
             match self.command {
                 Command::List(list) => list.run().await,
                 Command::Add(add) => add.run().await,
@@ -137,42 +134,19 @@ fn failure(error: AccountsError) -> CommandFailure {
 
 impl List {
     async fn run(self) -> Result<CommandOutcome, CommandFailure> {
-        let settings = self.settings.load()?;
-        let accounts = account_store::open(&settings).await?;
-        let entries = accounts.shard_map_entries().await;
-        accounts.close().await;
-        let entries = entries.map_err(failure)?;
-        let mut out = Output::stdout();
-        if self.json {
-            out.line(Value::Array(entries.iter().map(registered_json).collect()))?;
-        } else {
-            let head = format!(
-                "{:<8} {:<11} {:<7} {:<25} split publishers",
-                "version", "from", "shards", "registered"
-            );
-            out.line(paint(HEAD, head))?;
-            for RegisteredShardMapEntry {
-                entry,
-                registered_at_ms,
-            } in &entries
-            {
-                let splits = entry
-                    .splits
-                    .iter()
-                    .map(|(of, shards)| format!("{}={shards}", of.as_str()));
-                let splits = splits.collect::<Vec<_>>().join(" ");
-                let (from, registered) = (date(entry.from_day), rfc3339_ms(*registered_at_ms));
-                out.line(format_args!(
-                    "{:<8} {from:<11} {:<7} {registered:<25} {splits}",
-                    entry.version, entry.shards
-                ))?;
-            }
-            if entries.is_empty() {
-                out.line("no entries: one shard stores everything")?;
-            }
-        }
-        out.flush()?;
-        Ok(CommandOutcome::Good)
+        let entries = with_store(&self.settings, async |accounts| {
+            accounts.shard_map_entries().await.map_err(failure)
+        })
+        .await?;
+        let rows: Vec<ShownEntry<'_>> = entries
+            .iter()
+            .map(|registered| ShownEntry::of(&registered.entry, Some(registered.registered_at_ms)))
+            .collect();
+        listing::list(
+            &rows,
+            self.json,
+            &["version", "from", "shards", "registeredAt", "splits"],
+        )
     }
 }
 
@@ -196,20 +170,18 @@ impl Add {
         let added = accounts.add_shard_map_entry(&new).await;
         accounts.close().await;
         let added = added.map_err(failure)?;
-        let mut out = Output::stdout();
-        if self.json {
-            out.line(entry_json(&added))?;
-        } else {
-            out.line(format_args!(
+        let shown = ShownEntry::of(&added, None);
+        let line = match self.json {
+            true => listing::to_json(&shown)?,
+            false => format!(
                 "{} entry {}: {} shards for receipts from {} on",
                 mark(true),
-                added.version,
-                added.shards,
-                date(added.from_day)
-            ))?;
-        }
-        out.flush()?;
-        Ok(CommandOutcome::Good)
+                shown.version,
+                shown.shards,
+                shown.from
+            ),
+        };
+        report(line, CommandOutcome::Good)
     }
 }
 
@@ -290,20 +262,28 @@ fn date(day: i64) -> String {
     date.map_or_else(|_| format!("day {day}"), |date| date.to_string())
 }
 
-fn entry_json(entry: &ShardMapEntry) -> Value {
-    let splits: BTreeMap<&str, u32> = entry.splits.iter().map(|(of, shards)| (of.as_str(), *shards)).collect();
-    json!({
-        "version": entry.version,
-        "from": date(entry.from_day),
-        "shards": entry.shards,
-        "splits": splits,
-    })
+/// An entry for people and programs.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ShownEntry<'a> {
+    version: u32,
+    from: String,
+    shards: u32,
+    splits: BTreeMap<&'a str, u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    registered_at: Option<String>,
 }
 
-fn registered_json(registered: &RegisteredShardMapEntry) -> Value {
-    let mut value = entry_json(&registered.entry);
-    value["registeredAt"] = json!(rfc3339_ms(registered.registered_at_ms));
-    value
+impl<'a> ShownEntry<'a> {
+    fn of(entry: &'a ShardMapEntry, registered_at_ms: Option<i64>) -> Self {
+        Self {
+            version: entry.version,
+            from: date(entry.from_day),
+            shards: entry.shards,
+            splits: entry.splits.iter().map(|(of, shards)| (of.as_str(), *shards)).collect(),
+            registered_at: registered_at_ms.map(rfc3339_ms),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Output for people: styles, ticks, tables. Colours go away by themselves where the output isn't a
+//! Output for people: styles and ticks. Colours go away by themselves where the output isn't a
 //! terminal.
 
 use std::fmt::{Display, Write as _};
@@ -133,33 +133,22 @@ impl RawOutput {
     }
 }
 
-/// Writes a list: one array with `as_json`, otherwise `heading` and a line for each item.
-pub fn report_list<T>(
-    items: &[T],
-    as_json: bool,
-    to_json: impl Fn(&T) -> serde_json::Value,
-    heading: impl Display,
-    to_line: impl Fn(&T) -> String,
-) -> Result<CommandOutcome, CommandFailure> {
-    let mut out = Output::stdout();
-    if as_json {
-        out.line(serde_json::Value::Array(items.iter().map(to_json).collect()))?;
-    } else {
-        out.line(paint(HEAD, heading))?;
-        for item in items {
-            out.line(to_line(item))?;
-        }
-    }
-    out.flush()?;
-    Ok(CommandOutcome::Good)
-}
-
 /// Writes one line about what was done, and returns the answer.
 pub fn report(line: impl Display, answer: CommandOutcome) -> Result<CommandOutcome, CommandFailure> {
     let mut out = Output::stdout();
     out.line(line)?;
     out.flush()?;
     Ok(answer)
+}
+
+/// Writes one line about a change: `done`, or `before` if nothing had to change.
+pub fn report_change(
+    is_done: bool,
+    done: impl Display,
+    before: impl Display,
+) -> Result<CommandOutcome, CommandFailure> {
+    let line: &dyn Display = if is_done { &done } else { &before };
+    report(line, CommandOutcome::of(is_done))
 }
 
 /// A line for people on standard error; a closed one is no reason to fail.

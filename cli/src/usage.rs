@@ -5,15 +5,17 @@ pub mod rebuilding;
 use accounts::Domain;
 use indicatif::{ProgressBar, ProgressStyle};
 use jiff::Timestamp;
+use serde::Serialize;
 use serde_json::json;
 use usage::{Mismatch, MismatchKind, Usage as Aggregates};
 use warehouse::QueryScope;
 
 use crate::failure::{CommandFailure, CommandOutcome};
-use crate::inspection::{Inspection, InspectionPurpose};
+use crate::inspection::{Inspection, InspectionPurpose, inspect};
+use crate::listing;
 use crate::rejected::selection::instant;
 use crate::settings::{Settings, SettingsArgs};
-use crate::terminal::{Output, mark};
+use crate::terminal::{mark, report};
 use rebuilding::{Rebuild, check, rebuild};
 
 const CHECK_HELP: &str = "\
@@ -100,33 +102,25 @@ struct RebuildArgs {
 impl Usage {
     /// Runs the command.
     pub fn run(self) -> Result<CommandOutcome, CommandFailure> {
-        let settings = match &self.command {
+        match self.command {
             UsageCommand::Check(arguments) => {
                 if let (Some(from), Some(to)) = (arguments.from, arguments.to)
                     && from >= to
                 {
                     return Err(CommandFailure::input("--from must be before --to"));
                 }
-                &arguments.settings
+                let settings = &arguments.settings;
+                inspect(settings, InspectionPurpose::Audit, async |settings, inspection| {
+                    run_check(settings, inspection, &arguments).await
+                })
             }
-            UsageCommand::Rebuild(arguments) => &arguments.settings,
-        };
-        let settings = settings.load()?;
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .thread_name("usage")
-            .enable_all()
-            .build()
-            .map_err(CommandFailure::unavailable)?;
-        runtime.block_on(async {
-            let inspection = Inspection::open(&settings, InspectionPurpose::Audit).await?;
-            let done = match &self.command {
-                UsageCommand::Check(arguments) => run_check(&settings, &inspection, arguments).await,
-                UsageCommand::Rebuild(arguments) => run_rebuild(&inspection, arguments).await,
-            };
-            inspection.close().await;
-            done
-        })
+            UsageCommand::Rebuild(arguments) => {
+                let settings = &arguments.settings;
+                inspect(settings, InspectionPurpose::Audit, async |_, inspection| {
+                    run_rebuild(inspection, &arguments).await
+                })
+            }
+        }
     }
 }
 
@@ -148,27 +142,20 @@ async fn run_check(
     let checked = checked.await;
     bar.finish_and_clear();
     let (days, mismatches) = checked?;
-    let mut out = Output::stdout();
-    if arguments.json {
-        out.line(json!({
-            "data": settings.data.root().display().to_string(),
-            "days": days,
-            "mismatches": mismatches.iter().map(as_json).collect::<Vec<_>>(),
-            "ok": mismatches.is_empty(),
-        }))?;
-    } else {
-        for mismatch in &mismatches {
-            out.line(format!("{} {} {mismatch}", mark(false), day(mismatch.day)))?;
-        }
-        let result = format!("{days} days of usage were checked; {} mismatches", mismatches.len());
-        out.line(format!("{} {result}", mark(mismatches.is_empty())))?;
-    }
-    out.flush()?;
-    Ok(if mismatches.is_empty() {
-        CommandOutcome::Good
-    } else {
-        CommandOutcome::Found
-    })
+    let checked = Checked {
+        ok: mismatches.is_empty(),
+        data: settings.data.root().display().to_string(),
+        days,
+        mismatches: mismatches.iter().map(ShownMismatch::of).collect(),
+    };
+    let mut lines: Vec<String> = mismatches
+        .iter()
+        .map(|mismatch| format!("{} {} {mismatch}", mark(false), day(mismatch.day)))
+        .collect();
+    let result = format!("{days} days of usage were checked; {} mismatches", mismatches.len());
+    lines.push(format!("{} {result}", mark(checked.ok)));
+    listing::report(&checked, arguments.json, &lines)?;
+    Ok(CommandOutcome::of(checked.ok))
 }
 
 async fn run_rebuild(inspection: &Inspection, arguments: &RebuildArgs) -> Result<CommandOutcome, CommandFailure> {
@@ -177,40 +164,52 @@ async fn run_rebuild(inspection: &Inspection, arguments: &RebuildArgs) -> Result
     let before_ms = arguments.before.unwrap_or_else(|| Timestamp::now().as_millisecond());
     let rebuilt = rebuild(inspection, &QueryScope::of(publishers), before_ms).await?;
     let done = rebuilt == Rebuild::Done;
-    let mut out = Output::stdout();
-    if arguments.json {
-        out.line(json!({"publishers": names, "rebuilt": done}))?;
-    } else if done {
-        out.line(format!("{} usage of {names} is equal to the receipts", mark(true)))?;
-    } else {
-        out.line(format!(
+    let line = match (arguments.json, done) {
+        (true, _) => json!({"publishers": names, "rebuilt": done}).to_string(),
+        (false, true) => format!("{} usage of {names} is equal to the receipts", mark(true)),
+        (false, false) => format!(
             "{} requested, but no writer has rebuilt usage of {names} yet: one does as soon as it runs",
             mark(false)
-        ))?;
-    }
-    out.flush()?;
-    Ok(if done {
-        CommandOutcome::Good
-    } else {
-        CommandOutcome::Found
-    })
+        ),
+    };
+    report(line, CommandOutcome::of(done))
+}
+
+/// Result of a check.
+#[derive(Serialize)]
+struct Checked {
+    ok: bool,
+    data: String,
+    days: u64,
+    mismatches: Vec<ShownMismatch>,
 }
 
 /// A mismatch, for programs.
-pub(crate) fn as_json(mismatch: &Mismatch) -> serde_json::Value {
-    let (kind, grain) = match mismatch.kind {
-        MismatchKind::Grain(grain) => ("grain", Some(grain.name())),
-        MismatchKind::CountedKeys => ("countedKeys", None),
-        MismatchKind::RepeatedKeys => ("repeatedKeys", None),
-        MismatchKind::Receipts => ("receipts", None),
-    };
-    json!({
-        "day": day(mismatch.day),
-        "publisher": mismatch.publisher,
-        "kind": kind,
-        "grain": grain,
-        "more": mismatch.more,
-    })
+#[derive(Debug, Serialize)]
+pub(crate) struct ShownMismatch {
+    day: String,
+    publisher: String,
+    kind: &'static str,
+    grain: Option<&'static str>,
+    more: i64,
+}
+
+impl ShownMismatch {
+    pub(crate) fn of(mismatch: &Mismatch) -> Self {
+        let (kind, grain) = match mismatch.kind {
+            MismatchKind::Grain(grain) => ("grain", Some(grain.name())),
+            MismatchKind::CountedKeys => ("countedKeys", None),
+            MismatchKind::RepeatedKeys => ("repeatedKeys", None),
+            MismatchKind::Receipts => ("receipts", None),
+        };
+        Self {
+            day: day(mismatch.day),
+            publisher: mismatch.publisher.clone(),
+            kind,
+            grain,
+            more: mismatch.more,
+        }
+    }
 }
 
 /// A UTC day, as its date.

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use rayon::prelude::*;
 use receipt::{Arrival, BodyKind, Judge, Judged, check_batch};
 use receipt_log::{InspectError, LogInspector, LoggedRecord, Position, RecordKind};
+use serde::Serialize;
 use warehouse::{AuditFinding, LedgerRow, StandingRejection};
 
 use crate::failure::CommandFailure;
@@ -27,15 +28,18 @@ pub enum Depth {
 }
 
 /// Counts of one partition.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Counted {
     /// Ledger blocks.
     pub blocks: u64,
     /// Blocks whose records were all still there to be counted.
     pub blocks_counted: u64,
     /// Records counted.
+    #[serde(rename = "recordsCounted")]
     pub records: u64,
     /// Receipts in them.
+    #[serde(rename = "receiptsCounted")]
     pub receipts: u64,
     /// Stored records that retention has deleted from the log.
     pub records_gone: u64,

@@ -11,10 +11,11 @@ use receipt::Judge;
 use warehouse::{AuditFinding, AuditSums};
 
 use crate::failure::{CommandFailure, CommandOutcome};
-use crate::inspection::{Inspection, InspectionPurpose};
+use crate::inspection::{Inspection, InspectionPurpose, inspect};
+use crate::listing;
 use crate::settings::{Settings, SettingsArgs};
 use counting::{Counter, Depth};
-use report::{Report, RunningCheck};
+use report::{CountedPartition, Report, RunningCheck};
 
 const AFTER_HELP: &str = "\
 Checks that every log record up to the stored position is in exactly one block of the ledger, that each block has as \
@@ -52,30 +53,14 @@ pub struct Audit {
 impl Audit {
     /// Runs the command.
     pub fn run(self) -> Result<CommandOutcome, CommandFailure> {
-        let settings = self.settings.load()?;
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .thread_name("audit")
-            .enable_all()
-            .build()
-            .map_err(CommandFailure::unavailable)?;
-        let report = runtime.block_on(async {
-            let inspection = Inspection::open(&settings, InspectionPurpose::Audit).await?;
-            let report = audit(
-                &settings,
-                &inspection,
-                if self.recheck { Depth::Judge } else { Depth::Count },
-            )
-            .await;
-            inspection.close().await;
-            report
-        })?;
-        report.write(self.json)?;
-        Ok(if report.findings.is_empty() {
-            CommandOutcome::Good
-        } else {
-            CommandOutcome::Found
-        })
+        let depth = if self.recheck { Depth::Judge } else { Depth::Count };
+        let report = inspect(
+            &self.settings,
+            InspectionPurpose::Audit,
+            async |settings, inspection| audit(settings, inspection, depth).await,
+        )?;
+        listing::report(&report, self.json, &report.to_lines())?;
+        Ok(CommandOutcome::of(report.ok))
     }
 }
 
@@ -117,11 +102,16 @@ pub async fn audit(settings: &Settings, inspection: &Inspection, depth: Depth) -
     let mut counted = Vec::new();
     for partition in partitions {
         let count = counter.count(&partition, &mut findings).await?;
-        counted.push((partition, count));
+        counted.push(CountedPartition {
+            partition,
+            counted: count,
+        });
     }
     Ok(Report {
+        ok: findings.is_empty(),
         live: inspection.live,
-        depth,
+        rechecked: depth == Depth::Judge,
+        further_findings: sums.unnamed,
         sums,
         running,
         counted,

@@ -1,32 +1,51 @@
 //! Report of an audit, for people and programs.
 
-use serde_json::{Value, json};
+use serde::Serialize;
 use warehouse::{AuditFinding, AuditState, AuditSums};
 
-use super::counting::{Counted, Depth};
-use crate::failure::CommandFailure;
+use super::counting::Counted;
 use crate::inspection::StoredPartition;
-use crate::terminal::{BAD, FAINT, GOOD, HEAD, Output, mark, paint};
+use crate::terminal::{BAD, FAINT, GOOD, HEAD, mark, paint};
 
 /// An audit's result.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Report {
+    /// Whether nothing was found.
+    pub ok: bool,
     /// Whether `receipts up` was running.
     pub live: bool,
-    /// Depth of the inspection.
-    pub depth: Depth,
+    /// Whether the receipts were judged again.
+    pub rechecked: bool,
     /// The ledger and the tables.
+    #[serde(rename = "totals")]
     pub sums: AuditSums,
     /// The check that the analytics API runs, if it has saved its position.
+    #[serde(rename = "runningCheck")]
     pub running: Option<RunningCheck>,
     /// The log, partition by partition.
-    pub counted: Vec<(StoredPartition, Counted)>,
+    #[serde(rename = "partitions")]
+    pub counted: Vec<CountedPartition>,
     /// Findings that don't add up.
     pub findings: Vec<AuditFinding>,
+    /// Further differences, beside the first of each kind.
+    pub further_findings: u64,
+}
+
+/// A partition of the log with what was counted in it.
+#[derive(Debug, Serialize)]
+pub struct CountedPartition {
+    /// The partition.
+    #[serde(flatten)]
+    pub partition: StoredPartition,
+    /// Its counts.
+    #[serde(flatten)]
+    pub counted: Counted,
 }
 
 /// Coverage of the running check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct RunningCheck {
     /// The pass over all receipts, `None` between two passes.
     pub pass: Option<Pass>,
@@ -35,13 +54,16 @@ pub struct RunningCheck {
 }
 
 /// A pass over all receipts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Pass {
     /// Receipts that it has compared.
+    #[serde(rename = "receiptsCompared")]
     pub compared: u64,
     /// Receipts that it compares.
+    #[serde(rename = "receipts")]
     pub all: u64,
     /// Seconds that the rest takes at the same speed; `None` if it can't be estimated yet.
+    #[serde(rename = "restSeconds")]
     pub rest_s: Option<u64>,
 }
 
@@ -82,90 +104,14 @@ impl RunningCheck {
 }
 
 impl Report {
-    /// Writes it to standard output.
-    ///
-    /// # Errors
-    /// Standard output can't be written.
-    pub fn write(&self, json: bool) -> Result<(), CommandFailure> {
-        let mut out = Output::stdout();
-        if json {
-            out.line(self.to_json())?;
-        } else {
-            for line in self.to_lines() {
-                out.line(line)?;
-            }
-        }
-        out.flush()
-    }
-
-    /// As `--json` writes it.
-    #[must_use]
-    pub fn to_json(&self) -> Value {
-        let sums = &self.sums;
-        let partitions: Vec<Value> = self
-            .counted
-            .iter()
-            .map(|(partition, counted)| {
-                json!({
-                    "partition": partition.partition,
-                    "epoch": partition.epoch,
-                    "beginOffset": partition.begin_offset,
-                    "committedOffset": partition.next_offset,
-                    "verifiedOffset": partition.verified_offset,
-                    "endOffset": partition.end_offset,
-                    "blocks": counted.blocks,
-                    "blocksCounted": counted.blocks_counted,
-                    "recordsCounted": counted.records,
-                    "receiptsCounted": counted.receipts,
-                    "recordsGone": counted.records_gone,
-                })
-            })
-            .collect();
-        let findings: Vec<Value> = self
-            .findings
-            .iter()
-            .map(|finding| json!({"kind": finding.kind, "detail": finding.detail}))
-            .collect();
-        json!({
-            "ok": self.findings.is_empty(),
-            "live": self.live,
-            "rechecked": self.depth == Depth::Judge,
-            "totals": {
-                "blocks": sums.blocks,
-                "blocksPast": sums.blocks_past,
-                "records": sums.records,
-                "receiptsIn": sums.receipts_in,
-                "accepted": sums.accepted,
-                "rejected": sums.rejected,
-                "rejectedPast": sums.rejected_past,
-                "storedOccurrences": sums.stored_occurrences,
-                "storedRejected": sums.stored_rejected,
-                "receipts": sums.receipts,
-                "uncommittedPositions": sums.uncommitted_positions,
-            },
-            "runningCheck": self.running.map(|running| json!({
-                "pass": running.pass.map(|pass| json!({
-                    "receiptsCompared": pass.compared,
-                    "receipts": pass.all,
-                    "restSeconds": pass.rest_s,
-                })),
-                "wrongSections": running.wrong_sections,
-            })),
-            "partitions": partitions,
-            "findings": findings,
-            "furtherFindings": sums.unnamed,
-        })
-    }
-
     /// As people read it.
     #[must_use]
     pub fn to_lines(&self) -> Vec<String> {
         let sums = &self.sums;
         let none_of = |kinds: &[&str]| !self.findings.iter().any(|finding| kinds.contains(&finding.kind));
-        let gone: u64 = self.counted.iter().map(|(_, counted)| counted.records_gone).sum();
-        let (records, receipts) = self.counted.iter().fold((0, 0), |(records, receipts), (_, counted)| {
-            (records + counted.records, receipts + counted.receipts)
-        });
+        let count = |of: fn(&Counted) -> u64| -> u64 { self.counted.iter().map(|one| of(&one.counted)).sum() };
+        let gone = count(|counted| counted.records_gone);
+        let (records, receipts) = (count(|counted| counted.records), count(|counted| counted.receipts));
         let checks = [
             (
                 none_of(&["ledger_gap", "ledger_overlap", "ledger_end"]),
@@ -174,9 +120,9 @@ impl Report {
             ),
             (
                 none_of(&["log_count"]),
-                match self.depth {
-                    Depth::Count => "the log has as many receipts as the ledger",
-                    Depth::Judge => "the log, judged again, says what the ledger says",
+                match self.rechecked {
+                    false => "the log has as many receipts as the ledger",
+                    true => "the log, judged again, says what the ledger says",
                 },
                 format!("{receipts} receipts in {records} records"),
             ),
@@ -208,39 +154,40 @@ impl Report {
             .iter()
             .map(|(good, what, numbers)| format!("{} {what:<58} {}", mark(*good), paint(FAINT, numbers)))
             .collect();
-        let sum = |waiting: fn(&StoredPartition) -> u64| -> u64 { self.counted.iter().map(|(p, _)| waiting(p)).sum() };
-        for (waiting, service) in [
-            (sum(|p| p.end_offset.saturating_sub(p.verified_offset)), "verifier"),
-            (sum(|p| p.verified_offset.saturating_sub(p.next_offset)), "writer"),
+        let sum = |waiting: fn(&StoredPartition) -> u64| -> u64 {
+            self.counted.iter().map(|one| waiting(&one.partition)).sum()
+        };
+        for (number, what) in [
+            (
+                sum(|p| p.end_offset.saturating_sub(p.verified_offset)),
+                "records in the log wait for the verifier",
+            ),
+            (
+                sum(|p| p.verified_offset.saturating_sub(p.next_offset)),
+                "records in the log wait for the writer",
+            ),
+            (
+                gone,
+                "stored records were deleted by retention and couldn't be counted again",
+            ),
+            (
+                sums.blocks_past,
+                "blocks before are so old that receipts may have reached their retention: only their offsets were compared",
+            ),
+            (
+                sums.rejected_past,
+                "rejected receipts are so old that they may have reached their retention: they weren't compared",
+            ),
         ] {
-            if waiting > 0 {
-                let what = format!("{waiting} records in the log wait for the {service}");
-                lines.push(format!("  {}", paint(FAINT, what)));
+            if number > 0 {
+                lines.push(format!("  {}", paint(FAINT, format_args!("{number} {what}"))));
             }
-        }
-        if gone > 0 {
-            let what = format!("{gone} stored records were deleted by retention and couldn't be counted again");
-            lines.push(format!("  {}", paint(FAINT, what)));
-        }
-        if sums.blocks_past > 0 {
-            let what = format!(
-                "{} blocks before are so old that receipts may have reached their retention: only their offsets were looked at",
-                sums.blocks_past
-            );
-            lines.push(format!("  {}", paint(FAINT, what)));
-        }
-        if sums.rejected_past > 0 {
-            let what = format!(
-                "{} rejected receipts are so old that they may have reached their retention: they weren't compared",
-                sums.rejected_past
-            );
-            lines.push(format!("  {}", paint(FAINT, what)));
         }
         lines.extend(
             self.running
                 .map(|running| format!("  {}", paint(FAINT, running.line()))),
         );
-        lines.push(match self.findings.len() as u64 + sums.unnamed {
+        lines.push(match self.findings.len() as u64 + self.further_findings {
             0 => paint(GOOD, "everything adds up"),
             1 => paint(BAD, "1 difference"),
             n => paint(BAD, format!("{n} differences, the first of each kind")),

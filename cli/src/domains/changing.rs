@@ -7,7 +7,7 @@ use super::{ACTOR, store_failure};
 use crate::account_store::with_store;
 use crate::failure::{CommandFailure, CommandOutcome};
 use crate::settings::SettingsArgs;
-use crate::terminal::report;
+use crate::terminal::{report, report_change};
 
 const REVOKE_HELP: &str = "\
 The domain's verification ends now, and its open tokens with it. From then on it is anybody's who proves it. Running \
@@ -82,21 +82,14 @@ impl Revoke {
             Ok((account, revoked.map_err(store_failure)?))
         })
         .await?;
-        let answer = if revoked {
-            CommandOutcome::Good
-        } else {
-            CommandOutcome::Found
-        };
         if self.json {
             let done = json!({"domain": domain.as_str(), "accountId": account, "revoked": revoked});
-            return report(done, answer);
+            return report(done, CommandOutcome::of(revoked));
         }
-        report(
-            match answer {
-                CommandOutcome::Good => format!("{domain} isn't the account {account}'s any more"),
-                CommandOutcome::Found => format!("{domain}: its verification had ended before"),
-            },
-            answer,
+        report_change(
+            revoked,
+            format!("{domain} isn't the account {account}'s any more"),
+            format!("{domain}: its verification had ended before"),
         )
     }
 }
@@ -112,21 +105,14 @@ impl Transfer {
             })
         })
         .await?;
-        let answer = if moved {
-            CommandOutcome::Good
-        } else {
-            CommandOutcome::Found
-        };
         if self.json {
             let done = json!({"domain": domain.as_str(), "accountId": to, "transferred": moved});
-            return report(done, answer);
+            return report(done, CommandOutcome::of(moved));
         }
-        report(
-            match answer {
-                CommandOutcome::Good => format!("{domain} is the account {to}'s now, verified for a year on your word"),
-                CommandOutcome::Found => format!("{domain} was the account {to}'s before"),
-            },
-            answer,
+        report_change(
+            moved,
+            format!("{domain} is the account {to}'s now, verified for a year on your word"),
+            format!("{domain} was the account {to}'s before"),
         )
     }
 }

@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use super::{ACTOR, OperatorArgs, failure, store_failure};
 use crate::failure::{CommandFailure, CommandOutcome};
-use crate::terminal::report;
+use crate::terminal::report_change;
 
 const CLAIM_HELP: &str = "\
 Receipts that arrive from now on with this `client.id` are proven only if a key of an operator that claims it \
@@ -61,17 +61,11 @@ impl Claim {
             .with_operator(async |accounts, operator| {
                 let claimed = accounts.claim_client(operator, ACTOR, client).await.map_err(failure)?;
                 let domain = &operator.domain;
-                if claimed {
-                    report(
-                        format!("{domain} claims client {client} from now on"),
-                        CommandOutcome::Good,
-                    )
-                } else {
-                    report(
-                        format!("{domain} claimed client {client} before"),
-                        CommandOutcome::Found,
-                    )
-                }
+                report_change(
+                    claimed,
+                    format!("{domain} claims client {client} from now on"),
+                    format!("{domain} claimed client {client} before"),
+                )
             })
             .await
     }
@@ -84,14 +78,11 @@ impl Release {
             .with_operator(async |accounts, operator| {
                 let released = accounts.release_client(operator, ACTOR, client).await;
                 let domain = &operator.domain;
-                if released.map_err(store_failure)? {
-                    report(
-                        format!("{domain} doesn't claim client {client} any more"),
-                        CommandOutcome::Good,
-                    )
-                } else {
-                    report(format!("{domain} didn't claim client {client}"), CommandOutcome::Found)
-                }
+                report_change(
+                    released.map_err(store_failure)?,
+                    format!("{domain} doesn't claim client {client} any more"),
+                    format!("{domain} didn't claim client {client}"),
+                )
             })
             .await
     }

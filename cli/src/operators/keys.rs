@@ -9,7 +9,7 @@ use http_signatures::DirectoryKey;
 
 use super::{ACTOR, OperatorArgs, failure, find_key, store_failure};
 use crate::failure::{CommandFailure, CommandOutcome};
-use crate::terminal::report;
+use crate::terminal::report_change;
 
 /// No public key of the three kinds is near this long.
 const PEM_BYTES_MAX: u64 = 4 << 10;
@@ -74,17 +74,11 @@ impl AddKey {
                     .await
                     .map_err(failure)?;
                 let (thumbprint, domain) = (&key.thumbprint, &operator.domain);
-                if added {
-                    report(
-                        format!("{thumbprint} is a key of {domain} from now on"),
-                        CommandOutcome::Good,
-                    )
-                } else {
-                    report(
-                        format!("{thumbprint} was a key of {domain} before"),
-                        CommandOutcome::Found,
-                    )
-                }
+                report_change(
+                    added,
+                    format!("{thumbprint} is a key of {domain} from now on"),
+                    format!("{thumbprint} was a key of {domain} before"),
+                )
             })
             .await
     }
@@ -97,17 +91,11 @@ impl EndKey {
                 let key = find_key(accounts, operator, &self.key).await?.key;
                 let ended = accounts.end_operator_key(operator, ACTOR, key.fingerprint).await;
                 let (thumbprint, domain) = (&key.thumbprint, &operator.domain);
-                if ended.map_err(store_failure)? {
-                    report(
-                        format!("{thumbprint} is no key of {domain} from now on"),
-                        CommandOutcome::Good,
-                    )
-                } else {
-                    report(
-                        format!("{thumbprint} wasn't a key of {domain} any more"),
-                        CommandOutcome::Found,
-                    )
-                }
+                report_change(
+                    ended.map_err(store_failure)?,
+                    format!("{thumbprint} is no key of {domain} from now on"),
+                    format!("{thumbprint} wasn't a key of {domain} any more"),
+                )
             })
             .await
     }

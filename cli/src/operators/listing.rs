@@ -1,15 +1,16 @@
 //! `receipts operators list`, `show` and `create`.
 
 use accounts::{Domain, Operator, OperatorKey};
-use serde_json::{Value, json};
+use serde::Serialize;
 use service::instant::rfc3339_ms;
 use uuid::Uuid;
 
 use super::{ACTOR, OperatorArgs, failure, store_failure};
 use crate::account_store::with_store;
 use crate::failure::{CommandFailure, CommandOutcome};
+use crate::listing;
 use crate::settings::SettingsArgs;
-use crate::terminal::{BAD, FAINT, GOOD, HEAD, Output, WARN, paint, report, report_list, visible};
+use crate::terminal::report;
 
 const LIST_HELP: &str = "\
 Examples:
@@ -94,11 +95,9 @@ impl List {
             operators.await.map_err(store_failure)
         })
         .await?;
-        let heading = format!("{:<37} {:<37} domain", "operator", "account");
-        report_list(&operators, self.json, to_json, heading, |operator| {
-            let (id, account, domain) = (operator.id, &operator.account_id, &operator.domain);
-            format!("{id:<37} {account:<37} {domain}  {}", proof(operator))
-        })
+        let rows: Vec<ShownOperator<'_>> = operators.iter().map(ShownOperator::of).collect();
+        let columns = ["domain", "operatorId", "accountId", "domainProven", "createdAt"];
+        listing::list(&rows, self.json, &columns)
     }
 }
 
@@ -112,17 +111,13 @@ impl Show {
                 Ok((operator.clone(), keys, clients))
             })
             .await?;
-        let mut out = Output::stdout();
-        if self.json {
-            let mut shown = to_json(&operator);
-            shown["keys"] = keys.iter().map(key_to_json).collect();
-            shown["clientIds"] = json!(clients);
-            out.line(shown)?;
-        } else {
-            show(&mut out, &operator, &keys, &clients)?;
-        }
-        out.flush()?;
-        Ok(CommandOutcome::Good)
+        let shown = OperatorWithKeys {
+            operator: ShownOperator::of(&operator),
+            client_ids: &clients,
+            keys: keys.iter().map(ShownKey::of).collect(),
+        };
+        let columns = ["thumbprint", "algorithm", "source", "from", "until"];
+        listing::show(&shown, self.json, &[("keys", &columns)])
     }
 }
 
@@ -141,75 +136,84 @@ impl Create {
         })
         .await?;
         if self.json {
-            return report(to_json(&operator), CommandOutcome::Good);
+            return report(listing::to_json(&ShownOperator::of(&operator))?, CommandOutcome::Good);
         }
         report(format!("{domain} is operator {}", operator.id), CommandOutcome::Good)
     }
 }
 
-fn show(out: &mut Output, operator: &Operator, keys: &[OperatorKey], clients: &[Uuid]) -> Result<(), CommandFailure> {
-    out.line(format_args!("operator   {}", paint(HEAD, operator.id)))?;
-    out.line(format_args!("domain     {}  {}", operator.domain, proof(operator)))?;
-    out.line(format_args!("account    {}", operator.account_id))?;
-    let directory = &operator.directory;
-    let fetched = instant(directory.fetched_at_ms).unwrap_or_else(|| "never".to_owned());
-    let next = rfc3339_ms(directory.next_at_ms);
-    out.line(format_args!("directory  fetched {fetched}, next fetch {next}"))?;
-    if !directory.failure.is_empty() {
-        out.line(format_args!("           {}", paint(WARN, visible(&directory.failure))))?;
-    }
-    for period in keys {
-        let (thumbprint, from) = (&period.key.thumbprint, rfc3339_ms(period.from_ms));
-        let (algorithm, source) = (&period.key.algorithm, period.key.source.as_str());
-        let state = match period.until_ms {
-            None => paint(GOOD, format!("from {from}")),
-            Some(until_ms) => paint(FAINT, format!("from {from} until {}", rfc3339_ms(until_ms))),
-        };
-        out.line(format_args!("key        {thumbprint} {algorithm} {source} {state}"))?;
-    }
-    for client in clients {
-        out.line(format_args!("client     {client}"))?;
-    }
-    Ok(())
+/// An operator for people and programs.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ShownOperator<'a> {
+    operator_id: Uuid,
+    account_id: &'a str,
+    domain: &'a str,
+    /// Whether the domain's verification holds: otherwise nothing is proven.
+    domain_proven: bool,
+    created_at: String,
+    directory: ShownDirectory<'a>,
 }
 
-fn proof(operator: &Operator) -> String {
-    if operator.is_domain_proven {
-        paint(GOOD, "proven")
-    } else {
-        paint(BAD, "the domain's verification has ended: nothing is proven")
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ShownDirectory<'a> {
+    fetched_at: Option<String>,
+    next_fetch_at: String,
+    failure: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct OperatorWithKeys<'a> {
+    #[serde(flatten)]
+    operator: ShownOperator<'a>,
+    client_ids: &'a [Uuid],
+    keys: Vec<ShownKey<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ShownKey<'a> {
+    thumbprint: &'a str,
+    fingerprint: String,
+    algorithm: &'a str,
+    source: &'static str,
+    from: String,
+    until: Option<String>,
+    public_key: &'a str,
+}
+
+impl<'a> ShownOperator<'a> {
+    fn of(operator: &'a Operator) -> Self {
+        let directory = &operator.directory;
+        Self {
+            operator_id: operator.id,
+            account_id: &operator.account_id,
+            domain: &operator.domain,
+            domain_proven: operator.is_domain_proven,
+            created_at: rfc3339_ms(operator.created_at_ms),
+            directory: ShownDirectory {
+                // 0 is no instant.
+                fetched_at: (directory.fetched_at_ms > 0).then(|| rfc3339_ms(directory.fetched_at_ms)),
+                next_fetch_at: rfc3339_ms(directory.next_at_ms),
+                failure: (!directory.failure.is_empty()).then_some(&directory.failure),
+            },
+        }
     }
 }
 
-/// The text of an instant; `None` for 0, which is no instant.
-fn instant(at_ms: i64) -> Option<String> {
-    (at_ms > 0).then(|| rfc3339_ms(at_ms))
-}
-
-fn to_json(operator: &Operator) -> Value {
-    let directory = &operator.directory;
-    json!({
-        "operatorId": operator.id,
-        "accountId": operator.account_id,
-        "domain": operator.domain,
-        "domainProven": operator.is_domain_proven,
-        "createdAt": rfc3339_ms(operator.created_at_ms),
-        "directory": {
-            "fetchedAt": instant(directory.fetched_at_ms),
-            "nextFetchAt": rfc3339_ms(directory.next_at_ms),
-            "failure": (!directory.failure.is_empty()).then_some(&directory.failure),
-        },
-    })
-}
-
-fn key_to_json(period: &OperatorKey) -> Value {
-    json!({
-        "thumbprint": period.key.thumbprint,
-        "fingerprint": period.key.fingerprint.to_string(),
-        "algorithm": period.key.algorithm,
-        "source": period.key.source.as_str(),
-        "from": rfc3339_ms(period.from_ms),
-        "until": period.until_ms.map(rfc3339_ms),
-        "publicKey": period.key.pem,
-    })
+impl<'a> ShownKey<'a> {
+    fn of(period: &'a OperatorKey) -> Self {
+        let key = &period.key;
+        Self {
+            thumbprint: &key.thumbprint,
+            fingerprint: key.fingerprint.to_string(),
+            algorithm: &key.algorithm,
+            source: key.source.as_str(),
+            from: rfc3339_ms(period.from_ms),
+            until: period.until_ms.map(rfc3339_ms),
+            public_key: &key.pem,
+        }
+    }
 }

@@ -2,7 +2,7 @@
 //! or before it was registered.
 
 use accounts::OperatorKey;
-use serde_json::json;
+use serde::Serialize;
 use service::instant::{now_ms, rfc3339_ms};
 use tokio::time::{Duration, Instant, sleep};
 use warehouse::{QueryScope, Reattribution};
@@ -10,8 +10,9 @@ use warehouse::{QueryScope, Reattribution};
 use super::{ACTOR, OperatorArgs, find_key, store_failure};
 use crate::failure::{CommandFailure, CommandOutcome};
 use crate::inspection::{Inspection, InspectionPurpose};
+use crate::listing;
 use crate::rejected::selection::instant;
-use crate::terminal::{Output, mark};
+use crate::terminal::mark;
 use crate::usage::rebuilding::{Rebuild, rebuild};
 
 /// Time in which verifiers follow the end of a key's period.
@@ -75,10 +76,13 @@ pub(super) struct Reattribute {
 }
 
 /// Result of a correction.
+#[derive(Serialize)]
 struct Corrected {
     rows: u64,
     publishers: Vec<String>,
+    #[serde(rename = "complete")]
     is_complete: bool,
+    #[serde(rename = "usageRebuilt")]
     is_rebuilt: bool,
 }
 
@@ -176,42 +180,21 @@ impl Reattribute {
     }
 
     fn report(&self, corrected: &Corrected) -> Result<CommandOutcome, CommandFailure> {
-        let Corrected {
-            rows,
-            publishers,
-            is_complete,
-            is_rebuilt,
-        } = corrected;
-        let mut out = Output::stdout();
-        if self.json {
-            out.line(json!({
-                "rows": rows,
-                "publishers": publishers,
-                "complete": is_complete,
-                "usageRebuilt": is_rebuilt,
-            }))?;
-        } else {
-            let count = publishers.len();
-            out.line(format!(
-                "{} {rows} stored rows of {count} publishers changed",
-                mark(true)
-            ))?;
-            if !is_complete {
-                let hint = "the tables aren't complete up to now: run the command again when they are";
-                out.line(format!("{} {hint}", mark(false)))?;
-            }
-            if !is_rebuilt {
-                let hint = "no writer has rebuilt the usage yet: one does as soon as it runs";
-                out.line(format!("{} {hint}", mark(false)))?;
-            }
+        let (rows, count) = (corrected.rows, corrected.publishers.len());
+        let mut lines = vec![format!(
+            "{} {rows} stored rows of {count} publishers changed",
+            mark(true)
+        )];
+        if !corrected.is_complete {
+            let hint = "the tables aren't complete up to now: run the command again when they are";
+            lines.push(format!("{} {hint}", mark(false)));
         }
-        out.flush()?;
-        let is_done = *is_complete && *is_rebuilt;
-        Ok(if is_done {
-            CommandOutcome::Good
-        } else {
-            CommandOutcome::Found
-        })
+        if !corrected.is_rebuilt {
+            let hint = "no writer has rebuilt the usage yet: one does as soon as it runs";
+            lines.push(format!("{} {hint}", mark(false)));
+        }
+        listing::report(corrected, self.json, &lines)?;
+        Ok(CommandOutcome::of(corrected.is_complete && corrected.is_rebuilt))
     }
 }
 

@@ -1,14 +1,15 @@
 //! `receipts rejected list`.
 
-use serde_json::json;
+use serde::Serialize;
 use service::instant::rfc3339_ms;
 use warehouse::{Rejected, RejectedCursor, RejectedOrder};
 
 use super::rendering::count;
 use super::selection::{RejectedListCursor, Selection};
-use super::{on_runtime, position, to_json};
+use super::{ShownRejection, position};
 use crate::failure::{CommandFailure, CommandOutcome};
-use crate::inspection::{Inspection, InspectionPurpose};
+use crate::inspection::{Inspection, InspectionPurpose, inspect};
+use crate::listing;
 use crate::settings::SettingsArgs;
 use crate::terminal::{BAD, FAINT, HEAD, Output, note, paint, visible};
 
@@ -54,12 +55,8 @@ pub struct List {
 impl List {
     /// Runs the command.
     pub fn run(self) -> Result<CommandOutcome, CommandFailure> {
-        let settings = self.settings.load()?;
-        on_runtime(&settings, async |settings| {
-            let inspection = Inspection::open(&settings, InspectionPurpose::Audit).await?;
-            let listed = self.list(&inspection).await;
-            inspection.close().await;
-            listed
+        inspect(&self.settings, InspectionPurpose::Audit, async |_, inspection| {
+            self.list(inspection).await
         })
     }
 
@@ -101,16 +98,15 @@ impl List {
         if !self.json {
             return out.line(text(row));
         }
-        let mut object = to_json(row);
-        object["cursor"] = json!(
-            RejectedListCursor::after(&RejectedCursor {
-                publisher: String::new(),
-                received_at_ms: row.received_at_ms,
-                position: row.position,
-            })
-            .to_string()
-        );
-        out.line(object)
+        let cursor = RejectedListCursor::after(&RejectedCursor {
+            publisher: String::new(),
+            received_at_ms: row.received_at_ms,
+            position: row.position,
+        });
+        out.line(listing::to_json(&ListedRejection {
+            rejection: ShownRejection::of(row),
+            cursor: cursor.to_string(),
+        })?)
     }
 
     fn end(&self, shown: u64, more_after: Option<RejectedCursor>) {
@@ -125,6 +121,15 @@ impl List {
             note(paint(FAINT, count(shown, "rejected receipt")));
         }
     }
+}
+
+/// A line of JSON.
+#[derive(Serialize)]
+struct ListedRejection<'a> {
+    #[serde(flatten)]
+    rejection: ShownRejection<'a>,
+    /// Goes on after this receipt.
+    cursor: String,
 }
 
 fn heading() -> String {

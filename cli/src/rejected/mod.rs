@@ -11,12 +11,12 @@ pub mod selection;
 pub mod show;
 
 use accounts::Fingerprint;
-use serde_json::{Value, json};
+use serde::Serialize;
 use service::instant::rfc3339_ms;
+use uuid::Uuid;
 use warehouse::Rejected;
 
 use crate::failure::{CommandFailure, CommandOutcome};
-use crate::settings::Settings;
 use receipt_log::ReceiptPosition;
 
 /// List, show and replay rejected receipts
@@ -44,49 +44,56 @@ impl RejectedCommand {
     }
 }
 
-/// Runs a command's work on a runtime of its own, with the configuration read.
-fn on_runtime<F>(settings: &Settings, work: impl FnOnce(Settings) -> F) -> Result<CommandOutcome, CommandFailure>
-where
-    F: Future<Output = Result<CommandOutcome, CommandFailure>>,
-{
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .thread_name("rejected")
-        .enable_all()
-        .build()
-        .map_err(CommandFailure::unavailable)?;
-    runtime.block_on(work(settings.clone()))
+/// A rejected receipt without its bytes, for people and programs.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ShownRejection<'a> {
+    position: String,
+    reason: &'a str,
+    detail: &'a str,
+    received_at: String,
+    publisher: Option<&'a str>,
+    receipt_id: Option<Uuid>,
+    client_id: Option<Uuid>,
+    entry_id: Option<Uuid>,
+    payload_hash: Option<String>,
+    request_id: &'a str,
+    request_signature: Option<&'a str>,
+    client_address: Option<&'a str>,
+    kind: &'a str,
+    origin: Option<&'a str>,
+    raw_bytes: u64,
+    key_fingerprint: Option<String>,
+    receipts: u32,
 }
 
-/// A rejected receipt without its bytes, for programs.
-fn to_json(rejected: &Rejected) -> Value {
-    let optional = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-    json!({
-        "position": position(rejected.position),
-        "reason": rejected.reason,
-        "detail": rejected.detail,
-        "receivedAt": rfc3339_ms(rejected.received_at_ms),
-        "publisher": optional(&rejected.publisher),
-        "receiptId": rejected.receipt_id,
-        "clientId": rejected.client_id,
-        "entryId": rejected.entry_id,
-        "payloadHash": rejected.payload_hash.map(|hash| sha256(&hash)),
-        "requestId": rejected.request_id,
-        "requestSignature": rejected.request_signature,
-        "clientAddress": optional(&rejected.client_address),
-        "kind": rejected.kind,
-        "origin": optional(&rejected.origin),
-        "rawBytes": rejected.raw_bytes,
-        "keyFingerprint": rejected.key_fingerprint.map(|key| Fingerprint(key).to_string()),
-        "receipts": rejected.receipts,
-    })
+impl<'a> ShownRejection<'a> {
+    fn of(rejected: &'a Rejected) -> Self {
+        let optional = |text: &'a str| (!text.is_empty()).then_some(text);
+        Self {
+            position: position(rejected.position),
+            reason: &rejected.reason,
+            detail: &rejected.detail,
+            received_at: rfc3339_ms(rejected.received_at_ms),
+            publisher: optional(&rejected.publisher),
+            receipt_id: rejected.receipt_id,
+            client_id: rejected.client_id,
+            entry_id: rejected.entry_id,
+            payload_hash: rejected
+                .payload_hash
+                .map(|hash| format!("sha256:{}", hex::encode(hash))),
+            request_id: &rejected.request_id,
+            request_signature: rejected.request_signature.as_deref(),
+            client_address: optional(&rejected.client_address),
+            kind: &rejected.kind,
+            origin: optional(&rejected.origin),
+            raw_bytes: rejected.raw_bytes,
+            key_fingerprint: rejected.key_fingerprint.map(|key| Fingerprint(key).to_string()),
+            receipts: rejected.receipts,
+        }
+    }
 }
 
 fn position(packed: u128) -> String {
     ReceiptPosition::from(packed).to_string()
-}
-
-/// `sha256:<hex>`, as receipts write their content hash.
-fn sha256(hash: &[u8; 32]) -> String {
-    format!("sha256:{}", hex::encode(hash))
 }

@@ -17,13 +17,13 @@ use receipt_log::{
 use serde::Serialize;
 use warehouse::{Rejected, RejectedCursor, RejectedFilter, RejectedOrder, Warehouse};
 
-use super::on_runtime;
 use super::rendering::count;
 use super::selection::Selection;
 use crate::failure::{CommandFailure, CommandOutcome};
-use crate::inspection::{Inspection, InspectionPurpose};
+use crate::inspection::{Inspection, InspectionPurpose, inspect};
+use crate::listing;
 use crate::settings::{Settings, SettingsArgs};
-use crate::terminal::{Output, WARN, mark, paint};
+use crate::terminal::{WARN, mark, paint};
 
 /// Rejected receipts found at a time.
 const PAGE_ROWS: u64 = 5_000;
@@ -78,13 +78,13 @@ impl Replay {
     /// Runs the command.
     pub fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let filter = replayable(self.selection.filter()?)?;
-        let settings = self.settings.load()?;
-        on_runtime(&settings, async |settings| {
-            let inspection = Inspection::open(&settings, InspectionPurpose::Audit).await?;
-            let summary = self.open_and_replay(&settings, &inspection, &filter).await;
-            inspection.close().await;
-            summary?.write(self.json)
-        })
+        let summary = inspect(
+            &self.settings,
+            InspectionPurpose::Audit,
+            async |settings, inspection| self.open_and_replay(settings, inspection, &filter).await,
+        )?;
+        listing::report(&summary, self.json, &summary.to_lines())?;
+        Ok(CommandOutcome::of(summary.without_bytes == 0))
     }
 
     async fn open_and_replay(
@@ -155,33 +155,22 @@ struct ReplaySummary {
 }
 
 impl ReplaySummary {
-    fn write(&self, json: bool) -> Result<CommandOutcome, CommandFailure> {
-        let mut out = Output::stdout();
-        if json {
-            out.line(serde_json::to_string(self).map_err(CommandFailure::input)?)?;
-        } else {
-            let done = if self.dry_run {
-                "would be appended to the log"
-            } else {
-                "appended to the log; the verifier decides when it reads them there"
-            };
-            let receipts = |n| count(n, "rejected receipt");
-            out.line(format_args!("{} {} {done}", mark(true), receipts(self.appended)))?;
-            if self.without_bytes > 0 {
-                out.line(format_args!(
-                    "{} {} can't be replayed: their bytes weren't stored (limits of [verifier]); their sender has to send \
-                     them again",
-                    paint(WARN, "!"),
-                    receipts(self.without_bytes)
-                ))?;
-            }
+    fn to_lines(&self) -> Vec<String> {
+        let done = match self.dry_run {
+            true => "would be appended to the log",
+            false => "appended to the log; the verifier decides when it reads them there",
+        };
+        let receipts = |n| count(n, "rejected receipt");
+        let mut lines = vec![format!("{} {} {done}", mark(true), receipts(self.appended))];
+        if self.without_bytes > 0 {
+            lines.push(format!(
+                "{} {} can't be replayed: their bytes weren't stored (limits of [verifier]); their sender has to send \
+                 them again",
+                paint(WARN, "!"),
+                receipts(self.without_bytes)
+            ));
         }
-        out.flush()?;
-        Ok(if self.without_bytes == 0 {
-            CommandOutcome::Good
-        } else {
-            CommandOutcome::Found
-        })
+        lines
     }
 }
 

@@ -2,28 +2,29 @@
 
 use std::str::FromStr;
 
-use accounts::Fingerprint;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use receipt_log::ReceiptPosition;
-use serde_json::json;
-use service::instant::rfc3339_ms;
+use serde::Serialize;
 use uuid::Uuid;
 use warehouse::{Rejected, RejectedCursor, RejectedFilter, RejectedOrder};
 
 use super::rendering::body;
-use super::{on_runtime, position, sha256, to_json};
+use super::{ShownRejection, position};
 use crate::failure::{CommandFailure, CommandOutcome};
-use crate::inspection::{Inspection, InspectionPurpose};
+use crate::inspection::{Inspection, InspectionPurpose, inspect};
+use crate::listing;
 use crate::settings::SettingsArgs;
-use crate::terminal::{BAD, FAINT, HEAD, Output, RawOutput, note, paint, visible};
+use crate::terminal::{FAINT, Output, RawOutput, note, paint};
 
 /// Rejected receipts shown under one receipt id.
 const SHOWN_MAX: u64 = 100;
 
 const AFTER_HELP: &str = "\
 Everything that is kept of a rejected receipt, or of each with this receipt id. Works while `receipts up` runs, and \
-when it doesn't. With --json the bytes are in `raw` if they are text, otherwise in `rawBase64`.
+when it doesn't. `origin` says what the bytes are: `record` the whole body of a request, `signed_batch` one receipt of \
+a batch whose signature is good, `not_kept` nothing, because more was rejected that day than the limits of [verifier] \
+let be stored. With --json they are in `raw` if they are text, otherwise in `rawBase64`.
 
 Examples:
   receipts rejected show 2863311530:0:41:0
@@ -73,12 +74,8 @@ impl FromStr for RejectionSelector {
 impl Show {
     /// Runs the command.
     pub fn run(self) -> Result<CommandOutcome, CommandFailure> {
-        let settings = self.settings.load()?;
-        on_runtime(&settings, async |settings| {
-            let inspection = Inspection::open(&settings, InspectionPurpose::Audit).await?;
-            let shown = self.show(&inspection).await;
-            inspection.close().await;
-            shown
+        inspect(&self.settings, InspectionPurpose::Audit, async |_, inspection| {
+            self.show(inspection).await
         })
     }
 
@@ -137,23 +134,34 @@ impl Show {
             out.bytes(raw)?;
             return out.flush();
         }
-        let mut out = Output::stdout();
+        let rejection = ShownRejection::of(row);
         if self.json {
-            let mut object = to_json(row);
-            match std::str::from_utf8(raw) {
-                Ok(text) => object["raw"] = json!(text),
-                Err(_) => object["rawBase64"] = json!(STANDARD.encode(raw)),
-            }
-            out.line(object)?;
-        } else {
-            for (name, value) in members(row) {
-                out.line(format_args!("{} {value}", paint(HEAD, format_args!("{name:<18}"))))?;
-            }
-            out.line("")?;
-            out.line(body(raw))?;
+            let text = std::str::from_utf8(raw).ok();
+            let raw_base64 = text.is_none().then(|| STANDARD.encode(raw));
+            let shown = ShownBytes {
+                rejection,
+                raw: text,
+                raw_base64,
+            };
+            return listing::show(&shown, true, &[]).map(|_| ());
         }
+        let _ = listing::show(&rejection, false, &[])?;
+        let mut out = Output::stdout();
+        out.line(format_args!("\n{}", body(raw)))?;
         out.flush()
     }
+}
+
+/// A rejected receipt with its bytes, as JSON.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ShownBytes<'a> {
+    #[serde(flatten)]
+    rejection: ShownRejection<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    raw: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    raw_base64: Option<String>,
 }
 
 async fn raw_of(inspection: &Inspection, key: &RejectedCursor) -> Result<Vec<u8>, CommandFailure> {
@@ -161,40 +169,4 @@ async fn raw_of(inspection: &Inspection, key: &RejectedCursor) -> Result<Vec<u8>
     let mut raw = raw.map_err(CommandFailure::unavailable)?;
     raw.remove(&key.position)
         .ok_or_else(|| CommandFailure::unavailable("the row went away while it was read"))
-}
-
-/// Members for people.
-fn members(row: &Rejected) -> Vec<(&'static str, String)> {
-    let or_none = |text: Option<String>| text.unwrap_or_else(|| paint(FAINT, "-"));
-    let id = |id: Option<Uuid>| or_none(id.map(|id| id.to_string()));
-    let text = |text: &str| or_none((!text.is_empty()).then(|| visible(text)));
-    let bytes_are = match (row.origin.as_str(), row.kind.as_str()) {
-        ("record", "batch") => "the whole body of a batch",
-        ("record", _) => "the whole body of a request",
-        ("not_kept", _) => "not stored: more was rejected that day than the limits of [verifier] let be stored",
-        _ => "one receipt of a batch whose signature is good",
-    };
-    vec![
-        ("position", position(row.position)),
-        ("reason", paint(BAD, visible(&row.reason))),
-        ("detail", text(&row.detail)),
-        ("received", rfc3339_ms(row.received_at_ms)),
-        ("publisher", text(&row.publisher)),
-        ("receipt id", id(row.receipt_id)),
-        ("client id", id(row.client_id)),
-        ("entry id", id(row.entry_id)),
-        ("payload hash", or_none(row.payload_hash.map(|hash| sha256(&hash)))),
-        ("request id", text(&row.request_id)),
-        (
-            "request signature",
-            or_none(row.request_signature.as_deref().map(visible)),
-        ),
-        ("client address", text(&row.client_address)),
-        (
-            "key fingerprint",
-            or_none(row.key_fingerprint.map(|key| Fingerprint(key).to_string())),
-        ),
-        ("receipts", row.receipts.to_string()),
-        ("bytes", format!("{}, {bytes_are}", row.raw_bytes)),
-    ]
 }

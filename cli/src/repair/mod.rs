@@ -13,7 +13,7 @@ pub mod usage_repair;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use receipt_log::LogInspector;
-use serde_json::json;
+use serde::Serialize;
 use service::cpu::CpuPool;
 use warehouse::{ShardProgress, Warehouse};
 use writer::repair::{Repair as Rebuild, RepairLedger, Repaired, begins};
@@ -22,9 +22,10 @@ use crate::audit::audit;
 use crate::audit::counting::Depth;
 use crate::audit::report::Report;
 use crate::failure::{CommandFailure, CommandOutcome};
-use crate::inspection::{Inspection, InspectionPurpose};
+use crate::inspection::{Inspection, InspectionPurpose, inspect};
+use crate::listing;
 use crate::settings::{Settings, SettingsArgs};
-use crate::terminal::{Output, mark};
+use crate::terminal::mark;
 use damaged_parts::DamagedPart;
 use usage_repair::UsageRepair;
 
@@ -69,41 +70,26 @@ pub struct Repair {
 impl Repair {
     /// Runs the command.
     pub fn run(self) -> Result<CommandOutcome, CommandFailure> {
-        let settings = self.settings.load()?;
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .thread_name("repair")
-            .enable_all()
-            .build()
-            .map_err(CommandFailure::unavailable)?;
-        let done = runtime.block_on(async {
-            let inspection = Inspection::open(&settings, InspectionPurpose::Repair).await?;
-            let repaired = run(&settings, &inspection, self.accept_loss).await;
-            inspection.close().await;
-            repaired
-        })?;
-        let mut out = Output::stdout();
-        if self.json {
-            out.line(done.to_json()?)?;
-        } else {
-            for line in done.to_lines() {
-                out.line(line)?;
-            }
-        }
-        out.flush()?;
-        Ok(if done.is_good() {
-            CommandOutcome::Good
-        } else {
-            CommandOutcome::Found
-        })
+        let done = inspect(
+            &self.settings,
+            InspectionPurpose::Repair,
+            async |settings, inspection| run(settings, inspection, self.accept_loss).await,
+        )?;
+        listing::report(&done, self.json, &done.to_lines())?;
+        Ok(CommandOutcome::of(done.ok))
     }
 }
 
 /// Results of a run, and the audit after it.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 struct Done {
+    /// Whether everything is in the tables and adds up.
+    ok: bool,
     tables_restored: Vec<String>,
+    #[serde(rename = "damagedParts")]
     damaged: Vec<DamagedPart>,
+    #[serde(flatten)]
     rows: Repaired,
     ledger_lines_deleted: u64,
     /// Differences between aggregates of usage and receipts, before the rebuild; none where damage
@@ -114,23 +100,6 @@ struct Done {
 }
 
 impl Done {
-    fn is_good(&self) -> bool {
-        let sound = self.damaged.iter().all(|part| part.detached);
-        let rebuilt = self.usage.as_ref().is_some_and(UsageRepair::is_good);
-        sound && rebuilt && self.audit.as_ref().is_some_and(|report| report.findings.is_empty())
-    }
-
-    fn to_json(&self) -> Result<String, CommandFailure> {
-        let mut value = serde_json::to_value(self.rows).map_err(CommandFailure::input)?;
-        value["tablesRestored"] = json!(self.tables_restored);
-        value["damagedParts"] = json!(self.damaged);
-        value["ledgerLinesDeleted"] = json!(self.ledger_lines_deleted);
-        value["usage"] = self.usage.as_ref().map_or(json!(null), UsageRepair::to_json);
-        value["audit"] = self.audit.as_ref().map_or(json!(null), Report::to_json);
-        value["ok"] = json!(self.is_good());
-        Ok(value.to_string())
-    }
-
     fn to_lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for table in &self.tables_restored {
@@ -234,7 +203,10 @@ async fn run(settings: &Settings, inspection: &Inspection, accept_loss: bool) ->
         Err(_) if damaged.iter().any(|part| !part.detached) => None,
         Err(error) => return Err(error),
     };
+    let is_sound = damaged.iter().all(|part| part.detached);
+    let is_rebuilt = usage.as_ref().is_some_and(|usage| usage.rebuilt);
     Ok(Done {
+        ok: is_sound && is_rebuilt && audit.as_ref().is_some_and(|report| report.ok),
         tables_restored: inspection.tables_restored.clone(),
         damaged,
         rows,

@@ -2,24 +2,25 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
-use usage::{Mismatch, Usage};
+use serde::Serialize;
+use usage::Usage;
 use warehouse::QueryScope;
 
 use crate::failure::CommandFailure;
 use crate::inspection::Inspection;
 use crate::terminal::mark;
-use crate::usage::as_json;
+use crate::usage::ShownMismatch;
 use crate::usage::rebuilding::{Rebuild, check, rebuild};
 
 const DAY_MS: i64 = 86_400_000;
 
 /// Result of the comparison and the rebuild.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub struct UsageRepair {
     days: u64,
-    mismatches: Vec<Mismatch>,
-    rebuild: Rebuild,
+    mismatches: Vec<ShownMismatch>,
+    /// Whether aggregates and receipts are equal now.
+    pub(super) rebuilt: bool,
 }
 
 /// Checks all days, and rebuilds the publishers that differ.
@@ -32,8 +33,8 @@ pub async fn repair(inspection: &Inspection) -> Result<UsageRepair, CommandFailu
     let Some(last) = mismatches.iter().map(|mismatch| mismatch.day).max() else {
         return Ok(UsageRepair {
             days,
-            mismatches,
-            rebuild: Rebuild::Done,
+            mismatches: Vec::new(),
+            rebuilt: true,
         });
     };
     // Counted keys have the empty publisher.
@@ -43,31 +44,18 @@ pub async fn repair(inspection: &Inspection) -> Result<UsageRepair, CommandFailu
     let rebuild = rebuild(inspection, &scope, end_ms).await?;
     Ok(UsageRepair {
         days,
-        mismatches,
-        rebuild,
+        mismatches: mismatches.iter().map(ShownMismatch::of).collect(),
+        rebuilt: rebuild == Rebuild::Done,
     })
 }
 
 impl UsageRepair {
-    /// Whether aggregates and receipts are equal now.
-    pub(super) fn is_good(&self) -> bool {
-        self.rebuild == Rebuild::Done
-    }
-
-    pub(super) fn to_json(&self) -> Value {
-        json!({
-            "days": self.days,
-            "mismatches": self.mismatches.iter().map(as_json).collect::<Vec<_>>(),
-            "rebuilt": self.is_good(),
-        })
-    }
-
     pub(super) fn to_lines(&self) -> Option<String> {
         let found = self.mismatches.len();
         if found == 0 {
             return None;
         }
-        Some(if self.is_good() {
+        Some(if self.rebuilt {
             format!(
                 "{} aggregates of usage differed from the receipts in {found} ways, and were rebuilt",
                 mark(true)

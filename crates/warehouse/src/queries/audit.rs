@@ -11,6 +11,8 @@ pub use state::{AuditState, SectionOffsets};
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
+
 use super::FINAL_SETTINGS;
 use crate::{SqlStatement, Warehouse, WarehouseError};
 
@@ -43,7 +45,7 @@ pub struct AuditPartition {
 }
 
 /// A difference.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AuditFinding {
     /// `ledger_gap`, `ledger_overlap`, `ledger_line`, `accepted_sum`, `rejected_sum`, `in_both`, or
     /// `not_in_ledger`.
@@ -53,7 +55,8 @@ pub struct AuditFinding {
 }
 
 /// Sums of ledger and tables over sections.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct AuditSums {
     /// Ledger blocks that were compared with the tables.
     pub blocks: u64,
@@ -78,10 +81,13 @@ pub struct AuditSums {
     /// Positions in the tables that aren't committed: blocks in progress, which is no fault.
     pub uncommitted_positions: u64,
     /// Receipts by which the tables differ from the ledger, and records that no block counts.
+    #[serde(skip)]
     pub off_by: u64,
     /// The first differences of each kind.
+    #[serde(skip)]
     pub findings: Vec<AuditFinding>,
     /// Further differences.
+    #[serde(skip)]
     pub unnamed: u64,
 }
 
