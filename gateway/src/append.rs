@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use futures_util::future::BoxFuture;
 use receipt_log::{AppendError, Appended, LogWriter, Record};
 
-use crate::admission::Reservation;
+use crate::budget::Reservation;
 
 type AppendResult = Result<Appended, AppendError>;
 
@@ -61,14 +61,13 @@ impl Drop for Append {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used)]
-    use std::time::Duration;
-
     use bytes::Bytes;
     use receipt_log::{Position, RecordKind};
     use tokio::sync::Semaphore;
 
     use super::*;
-    use crate::admission::Admission;
+    use crate::budget::FairBudget;
+    use crate::config::GatewayConfig;
 
     /// Answers when it is let.
     struct Gate(Semaphore);
@@ -108,20 +107,20 @@ mod tests {
 
     #[tokio::test]
     async fn the_budget_is_held_until_the_log_answers_whoever_waits() {
-        let admission = Arc::new(Admission::new(1 << 20, Duration::ZERO));
+        let budget = Arc::new(FairBudget::new(&GatewayConfig::default()));
         let log = Arc::new(Gate(Semaphore::new(0)));
         let append = |reservation| Append::new(Arc::clone(&log) as Arc<dyn LogWriter>, record(), reservation);
-        let mut given_up = Box::pin(append(admission.reserve(10).await.unwrap()));
+        let mut given_up = Box::pin(append(budget.reserve(10).await.unwrap()));
         assert!(futures_util::poll!(&mut given_up).is_pending());
         drop(given_up);
         tokio::task::yield_now().await;
-        assert_eq!(admission.bytes(), 10);
+        assert_eq!(budget.bytes(), 10);
         log.0.add_permits(1);
-        while admission.bytes() > 0 {
+        while budget.bytes() > 0 {
             tokio::task::yield_now().await;
         }
         log.0.add_permits(1);
-        append(admission.reserve(10).await.unwrap()).await.unwrap();
-        assert_eq!(admission.bytes(), 0);
+        append(budget.reserve(10).await.unwrap()).await.unwrap();
+        assert_eq!(budget.bytes(), 0);
     }
 }

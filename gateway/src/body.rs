@@ -16,10 +16,9 @@ use hyper::body::Incoming;
 use service::problem::{Kind, Problem};
 use tokio::time::{Instant, timeout_at};
 
-use crate::admission::{Admission, BudgetFull, Reservation};
+use crate::budget::{BudgetFull, FairBudget, Reservation};
 use crate::buffer::SMALL_BYTES_MAX;
-use crate::refusal::{Refusal, address_overloaded, overloaded};
-use crate::source::{AddressSource, Claim};
+use crate::refusal::Refusal;
 
 /// Bytes that are reserved at least once a part of a body has arrived, unless it is shorter.
 const FIRST_BYTES: usize = 1_024;
@@ -35,13 +34,14 @@ impl Held {
     /// Makes an empty body, with room for all that was reserved.
     pub(crate) fn empty(reservation: Reservation) -> Self {
         Self {
-            bytes: reservation.admission().buffers().take(reservation.bytes()),
+            bytes: reservation.budget().buffers().take(reservation.bytes()),
             reservation,
         }
     }
 
-    pub(crate) fn admission(&self) -> &Arc<Admission> {
-        self.reservation.admission()
+    /// The budget that it is reserved in.
+    pub(crate) fn budget(&self) -> &Arc<FairBudget> {
+        self.reservation.budget()
     }
 
     /// Filled by a reader that stops at [`Held::room`].
@@ -63,19 +63,25 @@ impl Held {
         grown
     }
 
-    /// Gives back what the body turned out not to need.
+    async fn grow(&mut self, bytes: usize) -> Result<(), BudgetFull> {
+        self.reservation.grow(bytes).await?;
+        self.fit_buffer();
+        Ok(())
+    }
+
+    /// Gives back what the body, which is whole, turned out not to need.
     pub(crate) fn settle(&mut self) {
         // A buffer that is mostly empty goes with it; below that, pages never touched cost nothing.
         if self.bytes.capacity() / 2 > self.bytes.len() {
             self.bytes.shrink_to_fit();
         }
-        self.reservation.shrink(self.bytes.len());
+        self.reservation.settle(self.bytes.len());
     }
 
     /// The bytes, and the share of the budget that represents them.
     pub(crate) fn into_parts(self) -> (Bytes, Reservation) {
         let bytes = if self.bytes.capacity() > SMALL_BYTES_MAX {
-            Bytes::from_owner(self.reservation.admission().buffers().lend(self.bytes))
+            Bytes::from_owner(self.reservation.budget().buffers().lend(self.bytes))
         } else {
             Bytes::from(self.bytes)
         };
@@ -85,7 +91,7 @@ impl Held {
     fn fit_buffer(&mut self) {
         let wanted = self.reservation.bytes();
         if wanted > SMALL_BYTES_MAX && self.bytes.capacity() <= SMALL_BYTES_MAX {
-            let mut larger = self.reservation.admission().buffers().take(wanted);
+            let mut larger = self.reservation.budget().buffers().take(wanted);
             larger.extend_from_slice(&self.bytes);
             self.bytes = larger;
         } else {
@@ -134,12 +140,12 @@ impl Upload {
         }
     }
 
-    /// Reads it whole. `source` is who sends it.
+    /// Reads it whole, within the budget and the share that the sender's address may hold.
     pub(crate) async fn read(
         &mut self,
         bounds: Bounds,
-        admission: &Arc<Admission>,
-        source: AddressSource<'_>,
+        budget: &Arc<FairBudget>,
+        address: u128,
     ) -> Result<Held, Refusal> {
         let declared = self.incoming.size_hint().exact();
         let length_max = declared.map_or(bounds.bytes_max, |length| usize::try_from(length).unwrap_or(usize::MAX));
@@ -147,10 +153,9 @@ impl Upload {
             return Err(too_large(bounds.bytes_max));
         }
         let mut growing = Growing {
-            held: Held::empty(admission.begin(length_max)),
+            held: Held::empty(budget.begin(length_max)),
             declared: declared.is_some(),
             length_max,
-            unfinished: None,
             waited: Duration::ZERO,
         };
         if self.whole {
@@ -164,7 +169,7 @@ impl Upload {
             let frame = match ready {
                 Poll::Ready(frame) => frame,
                 Poll::Pending => {
-                    growing.account(source).await?;
+                    growing.charge(address).await?;
                     let pace = pace.get_or_insert_with(|| Pace::new(bounds));
                     match timeout_at(pace.next_look + growing.waited, self.incoming.frame()).await {
                         Ok(frame) => frame,
@@ -234,17 +239,16 @@ struct Growing {
     /// Whether `length_max` is its length.
     declared: bool,
     length_max: usize,
-    /// In the account of its sender, once it turned out not to have come with its head.
-    unfinished: Option<Claim>,
     /// Time that it was kept waiting for the budget, which isn't its sender's doing.
     waited: Duration,
 }
 
 impl Growing {
-    /// Puts it into its sender's account.
-    async fn account(&mut self, source: AddressSource<'_>) -> Result<(), Refusal> {
-        if self.unfinished.is_none() {
-            self.unfinished = Some(source.begin().map_err(|BudgetFull| address_overloaded())?);
+    /// Charges its sender's address, now that it turned out not to have come with its head.
+    async fn charge(&mut self, address: u128) -> Result<(), Refusal> {
+        let reservation = &mut self.held.reservation;
+        if !reservation.is_charged() {
+            reservation.charge(address)?;
             self.reserve(self.held.reservation.bytes()).await?;
         }
         Ok(())
@@ -280,21 +284,9 @@ impl Growing {
     }
 
     async fn reserve(&mut self, bytes: usize) -> Result<(), Refusal> {
-        let allowed = self.unfinished.as_mut().is_none_or(|claim| claim.try_raise(bytes));
-        if !(allowed && self.held.try_grow(bytes)) {
+        if !self.held.try_grow(bytes) {
             let begun = Instant::now();
-            let wait_max = self.held.admission().wait_max();
-            let waited = tokio::time::timeout(wait_max, async {
-                if let Some(claim) = &mut self.unfinished {
-                    claim.raise(bytes).await?;
-                }
-                self.held.reservation.grow(bytes).await
-            });
-            waited
-                .await
-                .unwrap_or(Err(BudgetFull))
-                .map_err(|BudgetFull| overloaded())?;
-            self.held.fit_buffer();
+            self.held.grow(bytes).await?;
             self.waited += begun.elapsed();
         }
         Ok(())
@@ -381,7 +373,6 @@ mod tests {
 
     use super::*;
     use crate::config::GatewayConfig;
-    use crate::source::Sources;
 
     /// A frame of stream 1.
     fn frame(kind: u8, flags: u8, payload: &[u8]) -> Vec<u8> {
@@ -410,9 +401,8 @@ mod tests {
                     wait_max: Duration::from_secs(60),
                     bytes_per_s_min: 0,
                 };
-                let admission = Arc::new(Admission::new(1 << 20, Duration::ZERO));
-                let sources = Arc::new(Sources::new(&GatewayConfig::default()));
-                let held = upload.read(bounds, &admission, AddressSource::new(&sources, 1)).await;
+                let budget = Arc::new(FairBudget::new(&GatewayConfig::default()));
+                let held = upload.read(bounds, &budget, 1).await;
                 let outcome = held.map(|held| held.as_ref().len());
                 done.send(outcome.map_err(|refusal| refusal.kind().code())).unwrap();
                 Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new()))

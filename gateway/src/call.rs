@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use http::HeaderMap;
-use service::problem::{Kind, Problem};
+use service::problem::{Kind, Problem, ProblemFault};
 use service::request_id::RequestId;
 use service::trace::TraceParent;
 
+use crate::answer::{Answer, json};
 use crate::body::{Held, Upload};
 use crate::encoding;
 use crate::inflate::inflate;
@@ -18,13 +19,14 @@ use crate::rate::{Exceeded, Standing};
 use crate::refusal::Refusal;
 use crate::sender::Sender;
 use crate::shared::Shared;
-use crate::source::AddressSource;
+
+/// The most faults that a problem lists without a part of the budget.
+const UNRESERVED_FAULTS_MAX: usize = 20;
 
 /// A request that brings receipts.
 pub(crate) struct Call<'a> {
     pub(crate) shared: &'a Arc<Shared>,
     pub(crate) sender: Sender,
-    pub(crate) source: AddressSource<'a>,
     pub(crate) id: &'a RequestId,
     /// The trace that its sender says it belongs to.
     pub(crate) trace: Option<TraceParent>,
@@ -120,11 +122,36 @@ impl Call<'_> {
         let encoding = encoding::of(headers)?;
         // Whoever has used up its bytes is refused before more are decoded.
         self.charge_bytes(1)?;
-        let reading = upload.read(self.shared.bounds(bytes_max), &self.shared.admission, self.source);
+        let reading = upload.read(self.shared.bounds(bytes_max), &self.shared.budget, self.sender.key);
         let body = Spent::on(&self.spent.body_us, reading).await?;
         self.shared.meters.body_read(body.as_ref().len());
         let body = inflate(encoding, body, bytes_max, &self.shared.cpu).await?;
         self.charge_bytes(body.as_ref().len())?;
         Ok(body)
+    }
+
+    /// 200 with `text`, which is JSON and may be as long as what it answers, while its reader may
+    /// be slow.
+    pub(crate) async fn long_answer(&self, text: Vec<u8>) -> Result<Answer, Refusal> {
+        let reservation = self.shared.budget.reserve_for(self.sender.key, text.len()).await?;
+        Ok(json(reservation.holding(text)))
+    }
+
+    /// Reserves the bytes of a problem with many faults, or cuts the faults.
+    pub(crate) async fn reserve_faults(&self, mut refusal: Refusal) -> Refusal {
+        let faults = &refusal.problem().faults;
+        if faults.len() <= UNRESERVED_FAULTS_MAX {
+            return refusal;
+        }
+        let fault_bytes = |fault: &ProblemFault| {
+            // Names and quotes of the three members.
+            40 + fault.pointer.len() + fault.code.len() + fault.detail.len()
+        };
+        let bytes = faults.iter().map(fault_bytes).sum();
+        match self.shared.budget.reserve_for(self.sender.key, bytes).await {
+            Ok(reservation) => refusal.hold(reservation),
+            Err(_) => refusal.problem_mut().cut_faults(UNRESERVED_FAULTS_MAX),
+        }
+        refusal
     }
 }

@@ -24,8 +24,6 @@ use crate::rate::Standing;
 use crate::refusal::{Refusal, overloaded};
 use crate::route::Route;
 use crate::sender::Sender;
-use crate::source::AddressSource;
-use crate::written::with_share;
 use crate::{explain, submit, webhook};
 
 /// Counts a request as in progress, until it is answered or given up.
@@ -66,7 +64,6 @@ pub(crate) async fn answer(connection: Arc<Connection>, request: Request<Incomin
         let mut call = Call {
             shared,
             sender,
-            source: AddressSource::new(&shared.sources, sender.key),
             id: &id,
             trace,
             arrived_ms,
@@ -76,7 +73,7 @@ pub(crate) async fn answer(connection: Arc<Connection>, request: Request<Incomin
         };
         let result = match handle(&mut call, route, &parts, &mut upload).await {
             Ok(answer) => Ok(answer),
-            Err(refusal) => Err(Box::pin(with_share(&call, refusal)).await),
+            Err(refusal) => Err(Box::pin(call.reserve_faults(refusal)).await),
         };
         (standing, receipts, spent) = (call.standing, call.receipts, call.spent);
         result

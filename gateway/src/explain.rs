@@ -14,7 +14,6 @@ use crate::call::Call;
 use crate::refusal::{Refusal, overloaded};
 use crate::route::Route;
 use crate::submit::optional_signature;
-use crate::written::written;
 
 /// Explanations are charged as of this algorithm: receipts of a batch needn't have the batch's.
 const DEAREST: Algorithm = Algorithm::EcdsaP256;
@@ -51,5 +50,5 @@ pub(crate) async fn explain(call: &mut Call<'_>, headers: &HeaderMap, upload: &m
         Refusal::from(Problem::new(Kind::Internal, "the explanation could not be written"))
     })?;
     // An explanation is longer than what it explains.
-    written(call, text).await
+    call.long_answer(text).await
 }

@@ -39,8 +39,7 @@ pub(crate) async fn inflate(
     }
     let compressed = body.as_ref().len();
     let guess = compressed.saturating_mul(RATIO_GUESS).min(bytes_max).max(1);
-    let room = body.admission().reserve(guess).await.map_err(|_| overloaded())?;
-    let decoded = Held::empty(room);
+    let decoded = Held::empty(body.budget().reserve(guess).await?);
     if compressed <= INLINE_BYTES_MAX && bytes_max <= SMALL_BYTES_MAX {
         return decode(encoding, &body, decoded, bytes_max);
     }
@@ -182,10 +181,10 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used)]
     use std::io::Write;
     use std::sync::Arc;
-    use std::time::Duration;
 
     use super::*;
-    use crate::admission::Admission;
+    use crate::budget::FairBudget;
+    use crate::config::GatewayConfig;
 
     const MIB: usize = 1 << 20;
 
@@ -200,26 +199,29 @@ mod tests {
     }
 
     struct Bench {
-        admission: Arc<Admission>,
+        budget: Arc<FairBudget>,
         cpu: CpuPool,
     }
 
     impl Bench {
-        fn new() -> Self {
-            let admission = Arc::new(Admission::new(64 * MIB, Duration::ZERO));
+        fn new(inflight_bytes_max: usize) -> Self {
             Self {
-                admission,
+                budget: Arc::new(FairBudget::new(&GatewayConfig {
+                    inflight_bytes_max,
+                    inflight_wait_ms_max: 0,
+                    ..GatewayConfig::default()
+                })),
                 cpu: CpuPool::new("inflate-test", 1, 4).unwrap(),
             }
         }
 
         async fn inflate(&self, encoding: ContentEncoding, bytes: &[u8], bytes_max: usize) -> Result<Vec<u8>, Kind> {
-            let mut held = Held::empty(self.admission.reserve(bytes.len()).await.unwrap());
+            let mut held = Held::empty(self.budget.reserve(bytes.len()).await.unwrap());
             held.bytes_mut().extend_from_slice(bytes);
             let decoded = inflate(encoding, held, bytes_max, &self.cpu).await;
             let answer = decoded.map(|held| {
                 assert_eq!(
-                    self.admission.bytes(),
+                    self.budget.bytes(),
                     held.as_ref().len(),
                     "what is held is what is reserved"
                 );
@@ -231,7 +233,7 @@ mod tests {
 
     #[tokio::test]
     async fn both_encodings_are_undone_inline_and_on_the_pool() {
-        let bench = Bench::new();
+        let bench = Bench::new(64 * MIB);
         let texts = [
             b"{}".to_vec(),
             b"x".repeat(60_000),
@@ -246,12 +248,12 @@ mod tests {
             assert!(bench.inflate(ContentEncoding::Gzip, &gzip(&text), max).await == Ok(text.clone()));
             assert!(bench.inflate(ContentEncoding::Zstd, &zstd_of(&text), max).await == Ok(text.clone()));
         }
-        assert_eq!(bench.admission.bytes(), 0);
+        assert_eq!(bench.budget.bytes(), 0);
     }
 
     #[tokio::test]
     async fn members_and_frames_may_follow_each_other_and_nothing_else() {
-        let bench = Bench::new();
+        let bench = Bench::new(64 * MIB);
         let (one, two) = (b"one".as_slice(), b"two".as_slice());
         let gzips = [gzip(one), gzip(two)].concat();
         assert_eq!(
@@ -281,7 +283,7 @@ mod tests {
 
     #[tokio::test]
     async fn members_and_frames_are_counted() {
-        let bench = Bench::new();
+        let bench = Bench::new(64 * MIB);
         for (encoding, empty, last) in [
             (ContentEncoding::Gzip, gzip(b""), gzip(b"end")),
             (ContentEncoding::Zstd, zstd_of(b""), zstd_of(b"end")),
@@ -295,7 +297,7 @@ mod tests {
 
     #[tokio::test]
     async fn damage_is_found() {
-        let bench = Bench::new();
+        let bench = Bench::new(64 * MIB);
         let text = b"some text that is long enough to be compressed, and long enough to be compressed".as_slice();
         for (encoding, whole) in [
             (ContentEncoding::Gzip, gzip(text)),
@@ -321,7 +323,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_decoded_size_is_exact_at_the_edge() {
-        let bench = Bench::new();
+        let bench = Bench::new(64 * MIB);
         for (length, allowed) in [(99, true), (100, true), (101, false), (1_000_000, false)] {
             let text = b"a".repeat(length);
             for (encoding, body) in [
@@ -343,7 +345,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_bomb_takes_no_more_than_the_limit() {
-        let bench = Bench::new();
+        let bench = Bench::new(64 * MIB);
         let zeros = vec![0; 64 * MIB];
         for (encoding, body) in [
             (ContentEncoding::Gzip, gzip(&zeros)),
@@ -354,13 +356,13 @@ mod tests {
                 bench.inflate(encoding, &body, 8 * MIB).await,
                 Err(Kind::DecodedBodyTooLarge)
             );
-            assert_eq!(bench.admission.bytes(), 0);
+            assert_eq!(bench.budget.bytes(), 0);
         }
     }
 
     #[tokio::test]
     async fn a_window_over_the_limit_is_refused() {
-        let bench = Bench::new();
+        let bench = Bench::new(64 * MIB);
         let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 1).unwrap();
         encoder.window_log(27).unwrap();
         // Without a known size the frame's header carries the window.
@@ -374,16 +376,12 @@ mod tests {
 
     #[tokio::test]
     async fn a_full_budget_refuses_to_grow() {
-        let admission = Arc::new(Admission::new(2 * MIB, Duration::ZERO));
-        let bench = Bench {
-            admission,
-            cpu: CpuPool::new("inflate-test", 1, 4).unwrap(),
-        };
+        let bench = Bench::new(2 * MIB);
         let zeros = gzip(&vec![0; 4 * MIB]);
         assert_eq!(
             bench.inflate(ContentEncoding::Gzip, &zeros, 8 * MIB).await,
             Err(Kind::Overloaded)
         );
-        assert_eq!(bench.admission.bytes(), 0);
+        assert_eq!(bench.budget.bytes(), 0);
     }
 }

@@ -9,21 +9,20 @@
 //! | `submit`, `registered`, `append` | a receipt or batch on its way to the log |
 //! | `gatherer`, `checked_receipt` | what waits for the CPU, together |
 //! | `explain`, `webhook`, `entry_book` | other addresses that take receipts |
-//! | `body`, `body_kind`, `encoding`, `inflate`, `admission`, `buffer` | a body's bytes, bounded |
-//! | `sender`, `rate`, `source` | limits by address and client |
+//! | `body`, `body_kind`, `encoding`, `inflate` | a body's bytes, bounded |
+//! | `budget`, `buffer` | the memory of bodies and long answers, shared fairly |
+//! | `sender`, `rate` | limits by address and client |
 //! | [`acknowledgement`] | the signed part of a 202, and the keys that sign it |
 //! | `documents` | OpenAPI, JSON Schemas, pages of problem codes |
 //! | `answer`, `refusal`, `meters` | what goes out: answers, problems, metrics |
-//! | `written`, `budget_share` | long answers, and the memory that each may hold |
 #![forbid(unsafe_code)]
 
 pub mod acknowledgement;
-mod admission;
 mod answer;
 mod append;
 mod body;
 mod body_kind;
-mod budget_share;
+mod budget;
 mod buffer;
 mod call;
 mod checked_receipt;
@@ -47,10 +46,8 @@ mod registered;
 mod route;
 mod sender;
 mod shared;
-mod source;
 mod submit;
 mod webhook;
-mod written;
 
 use std::sync::Arc;
 

@@ -66,7 +66,7 @@ pub(crate) async fn listen(
         () = upkeep(&shared, &open) => 0,
         () = draining => 0,
     };
-    shared.meters.under_way(&open, shared.admission.bytes());
+    shared.meters.under_way(&open, shared.budget.bytes());
     if connections == 0 {
         return Ok(());
     }
@@ -104,7 +104,7 @@ async fn upkeep(shared: &Shared, open: &OpenConnections) {
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     for round in 0_u64.. {
         ticks.tick().await;
-        shared.meters.under_way(open, shared.admission.bytes());
+        shared.meters.under_way(open, shared.budget.bytes());
         log.report(shared.log.writable());
         match shared.clock.readiness() {
             Ok(()) => clock.ready(),

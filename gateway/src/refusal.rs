@@ -7,7 +7,7 @@ use service::problem::{Kind, Problem};
 use service::request_id::RequestId;
 
 use crate::answer::Answer;
-use crate::budget_share::{BudgetShare, NoShare};
+use crate::budget::{BudgetFull, Reservation};
 
 /// Why a request wasn't taken. Boxed: a result on the way of every request shouldn't carry a
 /// problem's size.
@@ -17,8 +17,8 @@ pub(crate) struct Refusal(Box<Refused>);
 #[derive(Debug)]
 struct Refused {
     problem: Problem,
-    /// Share of the budget, of a long one.
-    share: Option<BudgetShare>,
+    /// Reserved bytes of a long one.
+    reservation: Option<Reservation>,
 }
 
 /// Seconds until a client that met a passing shortage should come again.
@@ -45,9 +45,9 @@ impl Refusal {
         &mut self.0.problem
     }
 
-    /// Holds a share of the budget until the problem is sent.
-    pub(crate) fn hold(&mut self, share: BudgetShare) {
-        self.0.share = Some(share);
+    /// Holds a part of the budget until the problem is sent.
+    pub(crate) fn hold(&mut self, reservation: Reservation) {
+        self.0.reservation = Some(reservation);
     }
 
     /// Adds a sentence to the problem's detail.
@@ -59,9 +59,9 @@ impl Refusal {
     }
 
     pub(crate) fn into_answer(self, id: &RequestId) -> Answer {
-        let Refused { problem, share } = *self.0;
-        match share {
-            Some(share) => problem.into_response_with(id, |text| share.holding(text)),
+        let Refused { problem, reservation } = *self.0;
+        match reservation {
+            Some(reservation) => problem.into_response_with(id, |text| reservation.holding(text)),
             None => problem.into_response(id),
         }
     }
@@ -69,15 +69,18 @@ impl Refusal {
 
 impl From<Problem> for Refusal {
     fn from(problem: Problem) -> Self {
-        Self(Box::new(Refused { problem, share: None }))
+        Self(Box::new(Refused {
+            problem,
+            reservation: None,
+        }))
     }
 }
 
-impl From<NoShare> for Refusal {
-    fn from(reason: NoShare) -> Self {
-        match reason {
-            NoShare::Address => address_overloaded(),
-            NoShare::Budget => overloaded(),
+impl From<BudgetFull> for Refusal {
+    fn from(full: BudgetFull) -> Self {
+        match full {
+            BudgetFull::Address => address_overloaded(),
+            BudgetFull::Bytes => overloaded(),
         }
     }
 }
@@ -107,7 +110,7 @@ pub(crate) fn overloaded() -> Refusal {
 }
 
 /// 503: one address, or all of them, hold as much as they may.
-pub(crate) fn address_overloaded() -> Refusal {
+fn address_overloaded() -> Refusal {
     let detail =
         "as much is unfinished, from this address or in all, as the service allows; finish or close some of it first";
     Problem::new(Kind::Overloaded, detail)

@@ -12,8 +12,8 @@ use tokio::sync::Semaphore;
 
 use crate::Deps;
 use crate::acknowledgement::{AcknowledgementKeyError, AcknowledgementKeys, StoredRecord};
-use crate::admission::Admission;
 use crate::body::Bounds;
+use crate::budget::FairBudget;
 use crate::checked_receipt::{CheckedReceipt, ReceiptCheck};
 use crate::clock::ArrivalClock;
 use crate::config::GatewayConfig;
@@ -23,7 +23,6 @@ use crate::gatherer::Gatherer;
 use crate::meters::Meters;
 use crate::rate::{Exceeded, Rate, Standing};
 use crate::route::{Route, Routes};
-use crate::source::Sources;
 
 /// Parsed public keys that are kept.
 const KEYS_CACHED_MAX: usize = 4_096;
@@ -55,7 +54,7 @@ pub(crate) struct Shared {
     pub(crate) receipt_checks: Arc<Gatherer<ReceiptCheck, Result<CheckedReceipt, CpuError>>>,
     pub(crate) acknowledgements: Arc<Gatherer<StoredRecord, Result<Vec<u8>, AcknowledgementKeyError>>>,
     pub(crate) judge: Arc<Judge>,
-    pub(crate) admission: Arc<Admission>,
+    pub(crate) budget: Arc<FairBudget>,
     /// Signature verifications by address.
     pub(crate) address_rate: Option<Rate>,
     /// Decoded bytes by address.
@@ -64,7 +63,6 @@ pub(crate) struct Shared {
     pub(crate) key_rate: Option<Rate>,
     pub(crate) meters: Meters,
     pub(crate) clock: ArrivalClock,
-    pub(crate) sources: Arc<Sources>,
     documents: OnceLock<Documents>,
     /// Requests in progress.
     pub(crate) requests: AtomicUsize,
@@ -103,7 +101,7 @@ impl Shared {
                 acknowledge,
             ),
             judge,
-            admission: Arc::new(Admission::new(config.inflight_bytes_max, config.inflight_wait())),
+            budget: Arc::new(FairBudget::new(&config)),
             address_rate: rate(
                 "signatures to verify from this address",
                 config.rate_address_verifications_per_s,
@@ -112,7 +110,6 @@ impl Shared {
             key_rate: rate("receipts signed with this key", config.rate_key_receipts_per_s),
             meters: Meters::new(),
             clock: ArrivalClock::new(),
-            sources: Arc::new(Sources::new(&config)),
             documents: OnceLock::new(),
             requests: AtomicUsize::new(0),
             explaining: Semaphore::new((cpu.threads() / 2).max(1)),

@@ -31,7 +31,6 @@ use crate::entry_book::NamedEntry;
 use crate::refusal::{Refusal, malformed};
 use crate::route::Route;
 use crate::submit::store;
-use crate::written::written;
 
 /// A body whose form is right.
 enum SubmissionHead {
@@ -104,7 +103,7 @@ pub(crate) async fn receive(call: &mut Call<'_>, headers: &HeaderMap, upload: &m
     let text = text(&head, &good);
     let answer = match head {
         SubmissionHead::Receipt(_) => json(text.into()),
-        SubmissionHead::Batch(_) => written(call, text).await?,
+        SubmissionHead::Batch(_) => call.long_answer(text).await?,
     };
     let kind = match head.kind() {
         BodyKind::Receipt => RecordKind::Receipt,

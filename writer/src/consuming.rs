@@ -1,6 +1,7 @@
 //! The shards that this process owns: assignments, revocations, and the records between.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
+use std::future::pending;
 use std::time::Duration;
 
 use receipt_log::{Assignment, Commit, CommitError, ConsumeError, LogConsumer, LoggedRecord, PollLimits, Polled};
@@ -106,6 +107,16 @@ fn store_evidence(config: &WriterConfig, deps: &mut Deps, retry: &Retry) -> Opti
     })))
 }
 
+/// State of a shard that is assigned to this process.
+enum ShardState {
+    /// A pipeline takes its records.
+    Owned(mpsc::Sender<Vec<LoggedRecord>>),
+    /// Another process is its writer. At this time, this process takes it again.
+    Superseded(Instant, Assignment),
+    /// The configuration doesn't have it. Nothing is lost: its records stay in the log.
+    Unknown,
+}
+
 struct ShardConsumer {
     config: WriterConfig,
     consumer: Box<dyn LogConsumer>,
@@ -113,14 +124,8 @@ struct ShardConsumer {
     deletes_after_ms: Option<u64>,
     cpu: CpuPool,
     retry: Retry,
-    shards: HashMap<u32, mpsc::Sender<Vec<LoggedRecord>>>,
-    /// Assignments of the shards that this process owns.
-    assigned: HashMap<u32, Assignment>,
-    /// Superseded shards, and when to take them again.
-    superseded: VecDeque<(Instant, u32)>,
-    /// Assigned shards that aren't in the configuration.
-    unknown: HashSet<u32>,
-    tasks: JoinSet<(u32, Result<PipelineEnd, WriterError>)>,
+    shards: HashMap<u32, ShardState>,
+    tasks: JoinSet<(Assignment, Result<PipelineEnd, WriterError>)>,
     /// Polled records that no pipeline has taken yet.
     waiting: VecDeque<(u32, Vec<LoggedRecord>)>,
     commits: mpsc::UnboundedReceiver<Commit>,
@@ -138,9 +143,6 @@ impl ShardConsumer {
             cpu: deps.cpu,
             retry,
             shards: HashMap::new(),
-            assigned: HashMap::new(),
-            superseded: VecDeque::new(),
-            unknown: HashSet::new(),
             tasks: JoinSet::new(),
             waiting: VecDeque::new(),
             commits,
@@ -156,16 +158,11 @@ impl ShardConsumer {
                 bytes_max: self.config.batch_bytes_max,
                 wait_max: POLL_WAIT,
             };
-            let take_again_at = self.superseded.front().map(|(at, _)| *at);
             tokio::select! {
                 biased;
-                () = sleep_until(take_again_at.unwrap_or_else(Instant::now)), if take_again_at.is_some() => {
-                    match self.take_again().await {
-                        Ok(()) => {}
-                        Err(ResumeError::Failed(failed)) => return Err(failed),
-                        Err(ResumeError::Stopped | ResumeError::Superseded) => return Ok(()),
-                    }
-                }
+                assignment = due(&self.shards) => if let Err(ended) = self.assign(&assignment).await {
+                    return ended.into();
+                },
                 Some(ended) = self.tasks.join_next() => self.ended(ended)?,
                 Some(commit) = self.commits.recv() => self.commit(commit).await,
                 () = hand_over(&mut self.waiting, &self.shards), if !self.waiting.is_empty() => {}
@@ -173,10 +170,8 @@ impl ShardConsumer {
                     Ok(polled) => {
                         pauses = self.retry.pauses();
                         self.retry.parts.recovered("log");
-                        match self.accept(polled).await {
-                            Ok(()) => {}
-                            Err(ResumeError::Failed(failed)) => return Err(failed),
-                            Err(ResumeError::Stopped | ResumeError::Superseded) => return Ok(()),
+                        if let Err(ended) = self.accept(polled).await {
+                            return ended.into();
                         }
                     }
                     Err(damaged @ ConsumeError::Damaged { .. }) => return Err(WriterError::Damaged(damaged)),
@@ -192,10 +187,7 @@ impl ShardConsumer {
 
     async fn accept(&mut self, polled: Polled) -> Result<(), ResumeError> {
         for shard in polled.revoked {
-            self.superseded.retain(|(_, superseded)| *superseded != shard);
-            self.unknown.remove(&shard);
             self.shards.remove(&shard);
-            self.assigned.remove(&shard);
             info!(shard, "the shard was revoked");
         }
         self.report_recovered();
@@ -221,21 +213,22 @@ impl ShardConsumer {
 
     async fn assign(&mut self, assignment: &Assignment) -> Result<(), ResumeError> {
         let shard = assignment.partition;
-        self.assigned.insert(shard, assignment.clone());
         // Records of an earlier assignment come again, from the position behind the ledger.
         self.waiting.retain(|(waiting, _)| *waiting != shard);
-        self.superseded.retain(|(_, superseded)| *superseded != shard);
-        self.unknown.remove(&shard);
+        let state = self.take(assignment).await?;
+        self.shards.insert(shard, state);
+        self.report_recovered();
+        Ok(())
+    }
+
+    /// Becomes the shard's writer, unless another process does at the same time.
+    async fn take(&mut self, assignment: &Assignment) -> Result<ShardState, ResumeError> {
+        let shard = assignment.partition;
         let Some(warehouse) = shard_database(&self.warehouse, &self.retry, UNKNOWN, shard).await? else {
-            // Other shards continue. Nothing is lost: this one's records stay in the log.
-            self.unknown.insert(shard);
-            return Ok(());
+            return Ok(ShardState::Unknown);
         };
         let resumed = match resume(assignment, self.consumer.as_mut(), &warehouse, &self.retry).await {
-            Err(ResumeError::Superseded) => {
-                self.superseded(shard);
-                return Ok(());
-            }
+            Err(ResumeError::Superseded) => return Ok(superseded(assignment.clone(), &self.retry)),
             resumed => resumed?,
         };
         let (records, to_read) = mpsc::channel(WAITING_MAX);
@@ -255,64 +248,38 @@ impl ShardConsumer {
             commits: self.to_commit.clone(),
             retry: self.retry.clone(),
         };
-        self.tasks.spawn(async move { (shard, pipeline.run().await) });
-        self.shards.insert(shard, records);
-        self.report_recovered();
-        Ok(())
+        let assignment = assignment.clone();
+        self.tasks.spawn(async move { (assignment, pipeline.run().await) });
+        Ok(ShardState::Owned(records))
     }
 
     /// Clears a failure in readiness once no shard of this process has that failure.
     fn report_recovered(&self) {
-        if self.superseded.is_empty() {
+        let mut states = self.shards.values();
+        if !states.clone().any(|state| matches!(state, ShardState::Superseded(..))) {
             self.retry.parts.recovered(SUPERSEDED);
         }
-        if self.unknown.is_empty() {
+        if !states.any(|state| matches!(state, ShardState::Unknown)) {
             self.retry.parts.recovered(UNKNOWN);
         }
     }
 
     fn ended(
         &mut self,
-        ended: Result<(u32, Result<PipelineEnd, WriterError>), tokio::task::JoinError>,
+        ended: Result<(Assignment, Result<PipelineEnd, WriterError>), tokio::task::JoinError>,
     ) -> Result<(), WriterError> {
-        let (shard, ended) = ended.map_err(|panicked| {
+        let (assignment, ended) = ended.map_err(|panicked| {
             error!(error = %panicked, "a shard's pipeline panicked");
             WriterError::TaskEnded(0)
         })?;
-        match ended? {
-            // The shard may have been assigned to this process again: then its pipeline is a newer
-            // one.
-            PipelineEnd::Superseded if self.shards.get(&shard).is_some_and(mpsc::Sender::is_closed) => {
-                self.superseded(shard)
-            }
-            PipelineEnd::Superseded | PipelineEnd::Revoked | PipelineEnd::Stopped => {}
+        // The shard may have been assigned to this process again: then its pipeline is a newer one.
+        if ended? == PipelineEnd::Superseded
+            && let Some(state) = self.shards.get_mut(&assignment.partition)
+            && matches!(state, ShardState::Owned(records) if records.is_closed())
+        {
+            *state = superseded(assignment, &self.retry);
         }
         Ok(())
-    }
-
-    /// Takes the first superseded shard again, unless it was revoked.
-    async fn take_again(&mut self) -> Result<(), ResumeError> {
-        let Some((_, shard)) = self.superseded.pop_front() else {
-            return Ok(());
-        };
-        match self.assigned.get(&shard).cloned() {
-            Some(assignment) if !self.shards.contains_key(&shard) => self.assign(&assignment).await,
-            _ => Ok(()),
-        }
-    }
-
-    /// The shard has another writer. This process drops its records until it takes the shard again.
-    fn superseded(&mut self, shard: u32) {
-        self.shards.remove(&shard);
-        metrics::counter!("receipts_writer_superseded_total").increment(1);
-        let reason = format!(
-            "another process became the writer of shard {shard}; this one takes the shard again in {} s if it is still \
-             assigned to it",
-            TAKE_AGAIN.as_secs()
-        );
-        warn!(reason, "superseded");
-        self.retry.parts.failed(SUPERSEDED, reason);
-        self.superseded.push_back((Instant::now() + TAKE_AGAIN, shard));
     }
 
     async fn commit(&mut self, commit: Commit) {
@@ -341,13 +308,37 @@ impl ShardConsumer {
     }
 }
 
+/// The shard has another writer. This process drops its records until it takes the shard again.
+fn superseded(assignment: Assignment, retry: &Retry) -> ShardState {
+    metrics::counter!("receipts_writer_superseded_total").increment(1);
+    let reason = format!(
+        "another process became the writer of shard {}; this one takes the shard again in {} s if it is still assigned \
+         to it",
+        assignment.partition,
+        TAKE_AGAIN.as_secs()
+    );
+    warn!(reason, "superseded");
+    retry.parts.failed(SUPERSEDED, reason);
+    ShardState::Superseded(Instant::now() + TAKE_AGAIN, assignment)
+}
+
+/// Waits until a superseded shard is to be taken again.
+async fn due(shards: &HashMap<u32, ShardState>) -> Assignment {
+    let superseded = shards.values().filter_map(|state| match state {
+        ShardState::Superseded(until, assignment) => Some((until, assignment)),
+        ShardState::Owned(_) | ShardState::Unknown => None,
+    });
+    let Some((until, assignment)) = superseded.min_by_key(|(until, _)| **until) else {
+        return pending().await;
+    };
+    sleep_until(*until).await;
+    assignment.clone()
+}
+
 /// Hands the first waiting records to their pipeline. Records of shards without a pipeline are
 /// dropped: their next owner reads them.
-async fn hand_over(
-    waiting: &mut VecDeque<(u32, Vec<LoggedRecord>)>,
-    shards: &HashMap<u32, mpsc::Sender<Vec<LoggedRecord>>>,
-) {
-    let Some(records) = waiting.front().and_then(|(shard, _)| shards.get(shard)) else {
+async fn hand_over(waiting: &mut VecDeque<(u32, Vec<LoggedRecord>)>, shards: &HashMap<u32, ShardState>) {
+    let Some(ShardState::Owned(records)) = waiting.front().and_then(|(shard, _)| shards.get(shard)) else {
         waiting.pop_front();
         return;
     };

@@ -35,6 +35,15 @@ pub enum ResumeError {
     Failed(WriterError),
 }
 
+impl From<ResumeError> for Result<(), WriterError> {
+    fn from(ended: ResumeError) -> Self {
+        match ended {
+            ResumeError::Stopped | ResumeError::Superseded => Ok(()),
+            ResumeError::Failed(failed) => Err(failed),
+        }
+    }
+}
+
 impl From<Stopped> for ResumeError {
     fn from(_: Stopped) -> Self {
         Self::Stopped

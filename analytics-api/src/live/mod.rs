@@ -3,7 +3,7 @@
 //!
 //! - `follower`: follows the writers' progress, once for all topics
 //! - `topic`: queries the warehouse for one scope; `totals`: totals of its day
-//! - `updates`: broadcasts the updates of a topic
+//! - `updates`: the newest updates of a topic, which its streams watch
 //! - `subscriber`: one stream; `keys`: its API key; `event`: its events; `position`: their IDs
 //! - `route`: the address
 //!

@@ -15,7 +15,7 @@ use super::Live;
 use super::event;
 use super::keys::StreamKey;
 use super::topic::{LiveTopic, RETRY_PAUSE, StreamStart};
-use super::updates::{Receiver, Update, UpdateSums};
+use super::updates::{Receiver, UpdateSums};
 
 /// Numbers streams, so that clients reconnect one after the other.
 static NUMBER: AtomicU64 = AtomicU64::new(0);
@@ -47,8 +47,7 @@ pub(super) struct Feed {
     topic: Arc<LiveTopic>,
     /// `None` once the stream has begun.
     begin: Option<Begin>,
-    updates: VecDeque<Arc<Update>>,
-    further: Receiver,
+    updates: Receiver,
     received: UpdateSums,
 }
 
@@ -103,13 +102,12 @@ impl Drop for Subscriber {
 impl Feed {
     /// A feed counts as the topic's subscriber from now on.
     pub(super) fn new(topic: Arc<LiveTopic>, begin: Begin) -> Self {
-        let further = topic.updates.subscribe();
+        let updates = topic.updates.subscribe();
         topic.woken.notify_one();
         Self {
             topic,
             begin: Some(begin),
-            updates: VecDeque::new(),
-            further,
+            updates,
             received: UpdateSums::default(),
         }
     }
@@ -118,7 +116,7 @@ impl Feed {
     async fn next(&mut self, live: &Live) -> VecDeque<Event> {
         while let Some(begin) = &self.begin {
             let Some(newest) = self.topic.updates.newest() else {
-                self.further.next().await;
+                self.updates.next(self.received).await;
                 continue;
             };
             let start = match begin {
@@ -134,22 +132,12 @@ impl Feed {
                 },
             };
             self.begin = None;
-            (self.updates, self.received) = (start.updates, start.received);
-            if !start.events.is_empty() {
-                return start.events;
-            }
+            self.received = start.received;
+            return start.events;
         }
-        loop {
-            let update = match self.updates.pop_front() {
-                Some(update) => update,
-                None => self.further.next().await,
-            };
-            // The beginning may cover updates that are broadcast too.
-            if update.after.updates > self.received.updates {
-                let events = update.events(self.received);
-                self.received = update.after;
-                return events;
-            }
-        }
+        let update = self.updates.next(self.received).await;
+        let events = update.events(self.received);
+        self.received = update.after;
+        events
     }
 }

@@ -78,8 +78,6 @@ struct TopicState {
 /// Start of a stream.
 pub(super) struct StreamStart {
     pub(super) events: VecDeque<Event>,
-    /// Updates that follow, before those that are broadcast.
-    pub(super) updates: VecDeque<Arc<Update>>,
     /// Sums of the updates that the events cover.
     pub(super) received: UpdateSums,
 }
@@ -88,15 +86,8 @@ pub(super) struct StreamStart {
 struct Resumption {
     from: StreamPosition,
     to: Arc<Update>,
-    missed: Missed,
-}
-
-enum Missed {
-    Nothing,
-    /// A JSON array.
-    Receipts(String),
-    /// More than one event has room for, or unknown.
-    TooMuch,
+    /// Event of these receipts; `None` if there are none.
+    missed: Option<Event>,
 }
 
 /// Why an update couldn't be made.
@@ -243,19 +234,14 @@ impl LiveTopic {
         let mut further = self.updates.subscribe();
         let deadline = Instant::now() + BEHIND_WAIT_MAX;
         loop {
-            if let Some((last, updates)) = self.updates.since(from) {
-                let totals = updates.is_empty().then(|| last.totals());
-                return Ok(StreamStart {
-                    events: totals.into_iter().collect(),
-                    updates,
-                    received: last.after,
-                });
+            if let Some(last) = self.updates.up_to(from) {
+                return Ok(StreamStart::now(&last, []));
             }
             let is_ahead = |update: &Update| update.to.position.is_of_log(from) && !update.to.position.reaches(from);
             match self.updates.newest() {
-                None => drop(further.next().await),
+                None => drop(further.next(UpdateSums::default()).await),
                 Some(newest) if is_ahead(&newest) && Instant::now() < deadline => {
-                    let _ = timeout_at(deadline, further.next()).await;
+                    let _ = timeout_at(deadline, further.next(newest.after)).await;
                 }
                 Some(_) => break,
             }
@@ -263,34 +249,33 @@ impl LiveTopic {
         // Streams that have missed the same wait here for one query.
         let mut resumption = self.resumption.lock().await;
         if let Some(shared) = resumption.as_ref().filter(|shared| shared.from == *from)
-            && let Some((last, updates)) = self.updates.since(&shared.to.to.position)
+            && let Some(last) = self.updates.up_to(&shared.to.to.position)
             && last.after == shared.to.after
         {
-            return Ok(shared.start(updates));
+            return Ok(shared.start());
         }
         let to = self.updates.newest().ok_or(UpdateError::Unavailable)?;
         let missed = self.missed(live, from, &to).await?;
         let from = from.clone();
-        let start = resumption
-            .insert(Resumption { from, to, missed })
-            .start(VecDeque::new());
-        Ok(start)
+        Ok(resumption.insert(Resumption { from, to, missed }).start())
     }
 
-    async fn missed(&self, live: &Live, from: &StreamPosition, to: &Update) -> Result<Missed, UpdateError> {
+    /// The event of the receipts between a position and an update; `None` if there are none.
+    async fn missed(&self, live: &Live, from: &StreamPosition, to: &Update) -> Result<Option<Event>, UpdateError> {
+        let id = &to.to.id;
         let Some(changes) = follower::changes(live, from, &to.to.shards).await? else {
-            return Ok(Missed::TooMuch);
+            return Ok(Some(event::reload(id)));
         };
         let hours = changes.touched.hours(&self.key.scope);
         let Some(receipts) = self.arrivals(live, &changes.offsets, &hours).await? else {
-            return Ok(Missed::TooMuch);
+            return Ok(Some(event::reload(id)));
         };
         let all = receipts.len();
         let (receipts, count) = self.array(live, receipts).await?;
         Ok(match count {
-            _ if count < all => Missed::TooMuch,
-            0 => Missed::Nothing,
-            _ => Missed::Receipts(receipts),
+            _ if count < all => Some(event::reload(id)),
+            0 => None,
+            _ => Some(event::receipts(id, &receipts, 0)),
         })
     }
 
@@ -326,28 +311,18 @@ impl LiveTopic {
 }
 
 impl StreamStart {
-    /// With these events and the totals of the newest update.
-    pub(super) fn now(newest: &Update, events: impl IntoIterator<Item = Event>) -> Self {
+    /// With these events and the totals of an update.
+    pub(super) fn now(update: &Update, events: impl IntoIterator<Item = Event>) -> Self {
         Self {
-            events: events.into_iter().chain([newest.totals()]).collect(),
-            updates: VecDeque::new(),
-            received: newest.after,
+            events: events.into_iter().chain([update.totals()]).collect(),
+            received: update.after,
         }
     }
 }
 
 impl Resumption {
-    fn start(&self, updates: VecDeque<Arc<Update>>) -> StreamStart {
-        let id = &self.to.to.id;
-        let missed = match &self.missed {
-            Missed::Nothing => None,
-            Missed::Receipts(receipts) => Some(event::receipts(id, receipts, 0)),
-            Missed::TooMuch => Some(event::reload(id)),
-        };
-        StreamStart {
-            updates,
-            ..StreamStart::now(&self.to, missed)
-        }
+    fn start(&self) -> StreamStart {
+        StreamStart::now(&self.to, self.missed.clone())
     }
 }
 

@@ -1,12 +1,11 @@
-//! Updates of a topic, broadcast to its subscribers. Memory is bounded: a subscriber that lags too
-//! far continues with a later update, which says how many receipts it has missed.
+//! The newest updates of a topic, which its subscribers watch. Memory is bounded: a subscriber that
+//! lags too far continues with a later update, which says how many receipts it has missed.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use axum::response::sse::Event;
-use parking_lot::Mutex;
-use tokio::sync::broadcast::{self, error::RecvError};
+use tokio::sync::watch;
 use warehouse::StreamPosition;
 
 use super::event;
@@ -90,84 +89,68 @@ impl Update {
     }
 }
 
-/// Updates of a topic.
+/// The retained updates of a topic, oldest first.
 #[derive(Debug)]
-pub(super) struct Updates {
-    /// Weak, so that lagging subscribers don't keep more than is retained.
-    sender: broadcast::Sender<Weak<Update>>,
-    retained: Mutex<VecDeque<Arc<Update>>>,
-}
+pub(super) struct Updates(watch::Sender<VecDeque<Arc<Update>>>);
 
 impl Updates {
     pub(super) fn new() -> Self {
-        Self {
-            sender: broadcast::Sender::new(UPDATES_MAX),
-            retained: Mutex::default(),
-        }
+        Self(watch::Sender::new(VecDeque::new()))
     }
 
-    /// Subscribes to further updates.
+    /// Subscribes to the updates.
     pub(super) fn subscribe(&self) -> Receiver {
-        Receiver(self.sender.subscribe())
+        Receiver(self.0.subscribe())
     }
 
     /// The number of subscribers.
     pub(super) fn subscribers(&self) -> usize {
-        self.sender.receiver_count()
+        self.0.receiver_count()
     }
 
     /// Waits until there are no subscribers.
     pub(super) async fn deserted(&self) {
-        self.sender.closed().await;
+        self.0.closed().await;
     }
 
     pub(super) fn publish(&self, update: Update) {
-        let update = Arc::new(update);
-        let message = Arc::downgrade(&update);
-        let mut retained = self.retained.lock();
-        retained.push_back(update);
-        let mut bytes: usize = retained.iter().map(|update| update.bytes()).sum();
-        while retained.len() > UPDATES_MAX || bytes > BYTES_MAX && retained.len() > 1 {
-            bytes -= retained.pop_front().map_or(0, |update| update.bytes());
-        }
-        drop(retained);
-        // Without subscribers nobody receives it.
-        let _ = self.sender.send(message);
+        self.0.send_modify(|retained| {
+            retained.push_back(Arc::new(update));
+            let mut bytes: usize = retained.iter().map(|update| update.bytes()).sum();
+            while retained.len() > UPDATES_MAX || bytes > BYTES_MAX && retained.len() > 1 {
+                bytes -= retained.pop_front().map_or(0, |update| update.bytes());
+            }
+        });
     }
 
     /// The newest update.
     pub(super) fn newest(&self) -> Option<Arc<Update>> {
-        self.retained.lock().back().cloned()
+        self.0.borrow().back().cloned()
     }
 
-    /// The last retained update up to exactly this position, and all updates after it.
-    pub(super) fn since(&self, position: &StreamPosition) -> Option<(Arc<Update>, VecDeque<Arc<Update>>)> {
-        let retained = self.retained.lock();
-        let last = retained.iter().rposition(|update| update.to.position == *position)?;
-        Some((
-            Arc::clone(&retained[last]),
-            retained.range(last + 1..).cloned().collect(),
-        ))
+    /// The last retained update up to exactly this position.
+    pub(super) fn up_to(&self, position: &StreamPosition) -> Option<Arc<Update>> {
+        let retained = self.0.borrow();
+        retained.iter().rfind(|update| update.to.position == *position).cloned()
     }
 }
 
-/// Further updates of a topic.
+/// A subscription to the updates of a topic.
 #[derive(Debug)]
-pub(super) struct Receiver(broadcast::Receiver<Weak<Update>>);
+pub(super) struct Receiver(watch::Receiver<VecDeque<Arc<Update>>>);
 
 impl Receiver {
-    /// The next update that is retained. May be dropped and called again.
-    pub(super) async fn next(&mut self) -> Arc<Update> {
+    /// The first retained update that isn't in `received`. May be dropped and called again.
+    pub(super) async fn next(&mut self, received: UpdateSums) -> Arc<Update> {
         loop {
-            match self.0.recv().await {
-                Ok(update) => match update.upgrade() {
-                    Some(update) => return update,
-                    // The sums of a later update count it.
-                    None => continue,
-                },
-                Err(RecvError::Lagged(missed)) => tracing::debug!(missed, "a live stream lags behind"),
-                // A topic lives as long as its subscribers.
-                Err(RecvError::Closed) => std::future::pending().await,
+            let is_new = |update: &&Arc<Update>| update.after.updates > received.updates;
+            let next = self.0.borrow_and_update().iter().find(is_new).cloned();
+            if let Some(next) = next {
+                return next;
+            }
+            // A topic lives as long as its subscribers.
+            if self.0.changed().await.is_err() {
+                std::future::pending::<()>().await;
             }
         }
     }
@@ -215,7 +198,7 @@ mod tests {
         let mut received = UpdateSums::default();
         for number in 1..200 {
             publish(&updates, number == 50, 10);
-            let update = receiver.next().now_or_never().unwrap();
+            let update = receiver.next(received).now_or_never().unwrap();
             let news = if number == 50 {
                 News::Reload
             } else {
@@ -224,7 +207,7 @@ mod tests {
             assert_eq!((update.after.updates, update.news(received)), (number, news));
             received = update.after;
         }
-        assert!(receiver.next().now_or_never().is_none());
+        assert!(receiver.next(received).now_or_never().is_none());
         assert_eq!(updates.newest().unwrap().news(received), News::Nothing);
     }
 
@@ -232,11 +215,14 @@ mod tests {
     fn updates_after_a_retained_position_are_found() {
         let updates = Updates::new();
         (1..=100).for_each(|_| publish(&updates, false, 10));
-        let (last, next) = updates.since(&position(97)).unwrap();
-        assert_eq!(last.after.updates, 97);
-        let next: Vec<u64> = next.iter().map(|update| update.after.updates).collect();
-        assert_eq!(next, [98, 99, 100]);
-        assert!(updates.since(&position(36)).is_none() && updates.since(&position(101)).is_none());
+        let mut received = updates.up_to(&position(97)).unwrap().after;
+        assert_eq!(received.updates, 97);
+        let mut receiver = updates.subscribe();
+        for number in 98..=100 {
+            received = receiver.next(received).now_or_never().unwrap().after;
+            assert_eq!(received.updates, number);
+        }
+        assert!(updates.up_to(&position(36)).is_none() && updates.up_to(&position(101)).is_none());
     }
 
     #[test]
@@ -244,20 +230,16 @@ mod tests {
         let updates = Updates::new();
         let mut receiver = updates.subscribe();
         (1..=200).for_each(|_| publish(&updates, false, 10));
-        assert_eq!(updates.retained.lock().len(), UPDATES_MAX);
-        let update = receiver.next().now_or_never().unwrap();
+        assert_eq!(updates.0.borrow().len(), UPDATES_MAX);
+        let update = receiver.next(UpdateSums::default()).now_or_never().unwrap();
         assert_eq!(update.after.updates, 137);
         // 137 updates with five receipts each, of which the event has three.
         assert_eq!(update.news(UpdateSums::default()), News::Receipts { left_out: 682 });
 
         publish(&updates, true, BYTES_MAX);
         publish(&updates, false, BYTES_MAX);
-        assert_eq!(
-            updates.retained.lock().len(),
-            1,
-            "the newest is retained, whatever its size"
-        );
-        let newest = receiver.next().now_or_never().unwrap();
+        assert_eq!(updates.0.borrow().len(), 1, "the newest is retained, whatever its size");
+        let newest = receiver.next(update.after).now_or_never().unwrap();
         assert_eq!(newest.after.updates, 202);
         assert_eq!(newest.news(update.after), News::Reload);
     }

@@ -41,6 +41,7 @@ mod expiry;
 mod export;
 mod job;
 mod key;
+mod keyed_rows;
 mod lifetime;
 mod limits;
 mod mail;

@@ -7,13 +7,8 @@ use uuid::Uuid;
 
 use crate::coverage::own_and_ancestors;
 use crate::domain::is_public_suffix;
-use crate::registry::{padded, placeholders};
 use crate::row::RowValues;
 use crate::{Accounts, AccountsError};
-
-/// Values in one statement. Statements have one of these lengths, so that the database prepares
-/// few of them; the longest is for a bulk.
-const LENGTHS: [usize; 3] = [8, 64, 512];
 
 /// A URL's entry, or the publisher that lists none.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,69 +69,43 @@ impl Accounts {
     async fn verified_domains(&self, urls: &[CanonicalUrl]) -> Result<HashMap<String, Verified>, AccountsError> {
         let names = urls.iter().flat_map(|url| own_and_ancestors(url.host()));
         let names: Vec<&str> = names.collect::<BTreeSet<_>>().into_iter().collect();
+        let statement = "SELECT domain, account_id, include_subdomains, expires_at_ms FROM domains
+             WHERE domain IN ({keys}) AND revoked_at_ms IS NULL";
+        let texts = |name: &&str| [(*name).to_owned()];
         let mut verified = HashMap::new();
-        for (chunk, length) in statements(&names) {
-            let statement = format!(
-                "SELECT domain, account_id, include_subdomains FROM domains
-                 WHERE domain IN ({}) AND revoked_at_ms IS NULL AND expires_at_ms > ${}",
-                placeholders(length, 1),
-                length + 1
-            );
-            let mut query = sqlx::query(sqlx::AssertSqlSafe(statement));
-            for name in padded(chunk, length) {
-                query = query.bind((*name).to_owned());
+        for row in self.keyed_rows("verified_domains", statement, &names, texts).await? {
+            if row.value::<i64>("expires_at_ms")? <= self.now_ms() {
+                continue;
             }
-            let query = query.bind(self.now_ms());
-            let work = async { Ok(query.fetch_all(&self.pool).await?) };
-            for row in self.timed("verified_domains", work).await? {
-                let domain: String = row.value("domain")?;
-                let one = Verified {
-                    account_id: row.value("account_id")?,
-                    includes_subdomains: row.flag("include_subdomains")? && !is_public_suffix(&domain),
-                };
-                verified.insert(domain, one);
-            }
+            let domain: String = row.value("domain")?;
+            let one = Verified {
+                account_id: row.value("account_id")?,
+                includes_subdomains: row.flag("include_subdomains")? && !is_public_suffix(&domain),
+            };
+            verified.insert(domain, one);
         }
         Ok(verified)
     }
 
     /// The oldest entry of each account and URL ID in `wanted`, by its canonical URL.
     async fn oldest_entries(&self, wanted: &[(String, &str)]) -> Result<HashMap<String, PublicEntry>, AccountsError> {
+        // Two steps in the index for each URL, however many entries an account lists for it.
+        let statement = "WITH wanted (url_id, account_id) AS (VALUES {keys})
+             SELECT e.id, e.url, e.title FROM wanted w JOIN entries e ON e.account_id = w.account_id AND e.id =
+                (SELECT o.id FROM entries o WHERE o.url_id = w.url_id AND o.account_id = w.account_id
+                 ORDER BY o.created_at_ms, o.id LIMIT 1)";
+        let texts = |(url_id, account_id): &(String, &str)| [url_id.clone(), (*account_id).to_owned()];
         let mut entries = HashMap::new();
-        for (chunk, length) in statements(wanted) {
-            // Two steps in the index for each URL, however many entries an account lists for it.
-            let statement = format!(
-                "WITH wanted (url_id, account_id) AS (VALUES {})
-                 SELECT e.id, e.url, e.title FROM wanted w JOIN entries e ON e.account_id = w.account_id AND e.id =
-                    (SELECT o.id FROM entries o WHERE o.url_id = w.url_id AND o.account_id = w.account_id
-                     ORDER BY o.created_at_ms, o.id LIMIT 1)",
-                placeholders(length, 2)
-            );
-            let mut query = sqlx::query(sqlx::AssertSqlSafe(statement));
-            for (url_id, account_id) in padded(chunk, length) {
-                query = query.bind(url_id.clone()).bind((*account_id).to_owned());
-            }
-            let work = async { Ok(query.fetch_all(&self.pool).await?) };
-            for row in self.timed("entries_by_url", work).await? {
-                let entry = PublicEntry {
-                    id: row.parsed("id")?,
-                    title: row.value("title")?,
-                };
-                // The URL decides, not its hash.
-                entries.insert(row.value("url")?, entry);
-            }
+        for row in self.keyed_rows("entries_by_url", statement, wanted, texts).await? {
+            let entry = PublicEntry {
+                id: row.parsed("id")?,
+                title: row.value("title")?,
+            };
+            // The URL decides, not its hash.
+            entries.insert(row.value("url")?, entry);
         }
         Ok(entries)
     }
-}
-
-/// Parts of a list, each with the number of placeholders of its statement.
-fn statements<T>(items: &[T]) -> impl Iterator<Item = (&[T], usize)> {
-    let [.., longest] = LENGTHS;
-    items.chunks(longest).map(move |chunk| {
-        let length = LENGTHS.into_iter().find(|length| *length >= chunk.len());
-        (chunk, length.unwrap_or(longest))
-    })
 }
 
 /// The account that speaks for `host` as `Principal::covers` decides, by its nearest domain: of
@@ -198,19 +167,5 @@ mod tests {
         ] {
             assert_eq!(owner_of(&domains, host), expected, "{host}");
         }
-    }
-
-    #[test]
-    fn statements_have_few_lengths() {
-        let lengths = |count: usize| {
-            let items = vec![0; count];
-            statements(&items)
-                .map(|(chunk, length)| (chunk.len(), length))
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(lengths(0), []);
-        assert_eq!(lengths(1), [(1, 8)]);
-        assert_eq!(lengths(9), [(9, 64)]);
-        assert_eq!(lengths(1_000), [(512, 512), (488, 512)]);
     }
 }

@@ -20,7 +20,7 @@ use super::config::RegistryConfig;
 use super::key_status::KeyStatus;
 use super::observation::{Observation, Usable};
 use super::operators::{ClientClaim, OperatorPeriod};
-use super::versions::RegistryVersions;
+use super::versions::{RegistrySection, RegistryVersions};
 use crate::{Accounts, AccountsError, ClientKey, Fingerprint};
 
 /// Lookups that read the store at the same time. Others wait, so that a flood of unknown keys
@@ -48,60 +48,35 @@ struct RegistryState {
     config: RegistryConfig,
     observation: Mutex<Observation>,
     started: Instant,
-    keys: Cache<ClientKey, Cached<KeyStatus>>,
-    entries: Cache<Uuid, Cached<bool>>,
-    operators: Cache<Fingerprint, Cached<Arc<[OperatorPeriod]>>>,
-    claims: Cache<Uuid, Cached<Arc<[ClientClaim]>>>,
-    publishers: Cache<Arc<str>, Cached<Option<i64>>>,
+    keys: CachedAnswers<ClientKey, KeyStatus>,
+    entries: CachedAnswers<Uuid, bool>,
+    operators: CachedAnswers<Fingerprint, Arc<[OperatorPeriod]>>,
+    claims: CachedAnswers<Uuid, Arc<[ClientClaim]>>,
+    publishers: CachedAnswers<Arc<str>, Option<i64>>,
     reads: Semaphore,
     age: Gauge,
-    key_lookups: Lookups,
-    entry_lookups: Lookups,
-    operator_lookups: Lookups,
-    publisher_lookups: Lookups,
 }
 
-/// An answer, and the version before which it can't have been read.
-#[derive(Clone)]
-struct Cached<V> {
-    version: i64,
-    answer: V,
-}
-
-/// Counters of looked up keys or entries.
-struct Lookups {
+/// Answers of one kind, each with the version before which it can't have been read.
+struct CachedAnswers<K, V> {
+    section: RegistrySection,
+    answers: Cache<K, (i64, V)>,
     cached: Counter,
     read: Counter,
     failed: Counter,
 }
 
-impl Lookups {
-    fn new(subject: &'static str) -> Self {
+impl<K: Eq + Hash, V: Clone> CachedAnswers<K, V> {
+    /// At most `entries_max` answers that change with `section`. `subject` names their lookups in
+    /// metrics.
+    fn new(section: RegistrySection, subject: &'static str, entries_max: usize) -> Self {
         let counter = |outcome: &'static str| counter!("receipts_registry_lookups_total", "subject" => subject, "outcome" => outcome);
         Self {
+            section,
+            answers: Cache::new(entries_max.max(1)),
             cached: counter("cached"),
             read: counter("read"),
             failed: counter("failed"),
-        }
-    }
-
-    /// Counts the outcome of a lookup of `wanted` keys or entries, and returns its answers.
-    fn count<K, V>(
-        &self,
-        wanted: usize,
-        outcome: Result<RegistryLookup<K, V>, RegistryUnavailable>,
-    ) -> Result<Vec<V>, RegistryUnavailable> {
-        match outcome {
-            Ok(lookup) => {
-                let read = lookup.missing.len();
-                self.read.increment(read as u64);
-                self.cached.increment((wanted - read) as u64);
-                Ok(lookup.answers.into_iter().flatten().collect())
-            }
-            Err(error) => {
-                self.failed.increment(wanted as u64);
-                Err(error)
-            }
         }
     }
 }
@@ -111,23 +86,19 @@ impl RegistryCache {
     /// versions every `refresh_ms`. Needs a tokio runtime.
     #[must_use]
     pub fn start(accounts: Accounts, config: RegistryConfig, shutdown: CancellationToken) -> Self {
-        let entries_max = config.cache_entries_max.max(1);
+        let entries_max = config.cache_entries_max;
         let shared = Arc::new(RegistryState {
             accounts,
             config,
             observation: Mutex::default(),
             started: Instant::now(),
-            keys: Cache::new(entries_max),
-            entries: Cache::new(entries_max),
-            operators: Cache::new(entries_max),
-            claims: Cache::new(entries_max),
-            publishers: Cache::new(entries_max),
+            keys: CachedAnswers::new(RegistrySection::Clients, "clients", entries_max),
+            entries: CachedAnswers::new(RegistrySection::Entries, "entries", entries_max),
+            operators: CachedAnswers::new(RegistrySection::Operators, "operators", entries_max),
+            claims: CachedAnswers::new(RegistrySection::Operators, "operators", entries_max),
+            publishers: CachedAnswers::new(RegistrySection::Operators, "publishers", entries_max),
             reads: Semaphore::new(READS_MAX),
             age: gauge!("receipts_registry_age_seconds"),
-            key_lookups: Lookups::new("clients"),
-            entry_lookups: Lookups::new("entries"),
-            operator_lookups: Lookups::new("operators"),
-            publisher_lookups: Lookups::new("publishers"),
         });
         tokio::spawn(refresh(Arc::clone(&shared), shutdown));
         Self(shared)
@@ -139,18 +110,9 @@ impl RegistryCache {
     /// [`RegistryUnavailable`]: a key isn't cached and can't be read, or the cache is older than
     /// `stale_ms_max`.
     pub async fn client_keys(&self, keys: &[ClientKey]) -> Result<Vec<KeyStatus>, RegistryUnavailable> {
-        let shared = &*self.0;
-        let answering = async {
-            let version = shared.versions().await?.clients;
-            let mut lookup = RegistryLookup::begin(&shared.keys, version, keys);
-            if !lookup.missing.is_empty() {
-                let read = shared.accounts.client_key_statuses(&lookup.missing);
-                let statuses = shared.read(read).await?;
-                lookup.complete(&shared.keys, statuses);
-            }
-            Ok(lookup)
-        };
-        shared.key_lookups.count(keys.len(), answering.await)
+        let state = &*self.0;
+        let read = |missing: Vec<_>| async move { state.accounts.client_key_statuses(&missing).await };
+        state.look_up(&state.keys, keys, read).await
     }
 
     /// Returns whether each of `ids` is an entry of any account, in their order.
@@ -159,19 +121,12 @@ impl RegistryCache {
     /// [`RegistryUnavailable`]: an ID isn't cached and can't be read, or the cache is older than
     /// `stale_ms_max`.
     pub async fn entries(&self, ids: &[Uuid]) -> Result<Vec<bool>, RegistryUnavailable> {
-        let shared = &*self.0;
-        let answering = async {
-            let version = shared.versions().await?.entries;
-            let mut lookup = RegistryLookup::begin(&shared.entries, version, ids);
-            if !lookup.missing.is_empty() {
-                let read = shared.accounts.existing_entries(&lookup.missing);
-                let existing = shared.read(read).await?;
-                let exist = lookup.missing.iter().map(|id| existing.contains_key(id)).collect();
-                lookup.complete(&shared.entries, exist);
-            }
-            Ok(lookup)
+        let state = &*self.0;
+        let read = |missing: Vec<Uuid>| async move {
+            let existing = state.accounts.existing_entries(&missing).await?;
+            Ok(missing.iter().map(|id| existing.contains_key(id)).collect())
         };
-        shared.entry_lookups.count(ids.len(), answering.await)
+        state.look_up(&state.entries, ids, read).await
     }
 
     /// Returns the periods in which each of `keys` was an operator's, in their order.
@@ -182,18 +137,9 @@ impl RegistryCache {
         &self,
         keys: &[Fingerprint],
     ) -> Result<Vec<Arc<[OperatorPeriod]>>, RegistryUnavailable> {
-        let shared = &*self.0;
-        let answering = async {
-            let version = shared.versions().await?.operators;
-            let mut lookup = RegistryLookup::begin(&shared.operators, version, keys);
-            if !lookup.missing.is_empty() {
-                let read = shared.accounts.operator_periods(&lookup.missing);
-                let periods = shared.read(read).await?;
-                lookup.complete(&shared.operators, periods);
-            }
-            Ok(lookup)
-        };
-        shared.operator_lookups.count(keys.len(), answering.await)
+        let state = &*self.0;
+        let read = |missing: Vec<_>| async move { state.accounts.operator_periods(&missing).await };
+        state.look_up(&state.operators, keys, read).await
     }
 
     /// Returns the claims on each of these client IDs, in their order.
@@ -201,18 +147,9 @@ impl RegistryCache {
     /// # Errors
     /// [`RegistryUnavailable`], as for [`client_keys`](Self::client_keys).
     pub async fn client_claims(&self, ids: &[Uuid]) -> Result<Vec<Arc<[ClientClaim]>>, RegistryUnavailable> {
-        let shared = &*self.0;
-        let answering = async {
-            let version = shared.versions().await?.operators;
-            let mut lookup = RegistryLookup::begin(&shared.claims, version, ids);
-            if !lookup.missing.is_empty() {
-                let read = shared.accounts.client_claims(&lookup.missing);
-                let claims = shared.read(read).await?;
-                lookup.complete(&shared.claims, claims);
-            }
-            Ok(lookup)
-        };
-        shared.operator_lookups.count(ids.len(), answering.await)
+        let state = &*self.0;
+        let read = |missing: Vec<_>| async move { state.accounts.client_claims(&missing).await };
+        state.look_up(&state.claims, ids, read).await
     }
 
     /// Returns when each of these publishers' domains was verified first, in their order: in
@@ -221,18 +158,9 @@ impl RegistryCache {
     /// # Errors
     /// [`RegistryUnavailable`], as for [`client_keys`](Self::client_keys).
     pub async fn first_verifications(&self, hosts: &[Arc<str>]) -> Result<Vec<Option<i64>>, RegistryUnavailable> {
-        let shared = &*self.0;
-        let answering = async {
-            let version = shared.versions().await?.operators;
-            let mut lookup = RegistryLookup::begin(&shared.publishers, version, hosts);
-            if !lookup.missing.is_empty() {
-                let read = shared.accounts.first_verifications(&lookup.missing);
-                let first = shared.read(read).await?;
-                lookup.complete(&shared.publishers, first);
-            }
-            Ok(lookup)
-        };
-        shared.publisher_lookups.count(hosts.len(), answering.await)
+        let state = &*self.0;
+        let read = |missing: Vec<_>| async move { state.accounts.first_verifications(&missing).await };
+        state.look_up(&state.publishers, hosts, read).await
     }
 
     /// Makes further lookups see everything that was stored when a receipt arrived, at `arrived_ms`
@@ -279,44 +207,43 @@ impl RegistryCache {
     }
 }
 
-/// Answers for some keys or entries while they are put together.
-struct RegistryLookup<K, V> {
-    version: i64,
-    answers: Vec<Option<V>>,
-    /// Keys without a cached answer, in their order.
-    missing: Vec<K>,
-}
-
-impl<K: Clone + Eq + Hash, V: Clone> RegistryLookup<K, V> {
-    /// Takes cached answers of the version.
-    fn begin(cache: &Cache<K, Cached<V>>, version: i64, wanted: &[K]) -> Self {
-        let mut missing = Vec::new();
-        let answers = wanted.iter().map(|key| {
-            let cached = cache.get(key).filter(|cached| cached.version == version);
-            if cached.is_none() {
-                missing.push(key.clone());
-            }
-            cached.map(|cached| cached.answer)
-        });
-        Self {
-            version,
-            answers: answers.collect(),
-            missing,
-        }
-    }
-
-    /// Adds the answers for `missing`, in its order, that were read after the version.
-    fn complete(&mut self, cache: &Cache<K, Cached<V>>, read: Vec<V>) {
-        let unanswered = self.answers.iter_mut().filter(|answer| answer.is_none());
-        for ((place, key), answer) in unanswered.zip(&self.missing).zip(read) {
-            *place = Some(answer.clone());
-            let version = self.version;
-            cache.insert(key.clone(), Cached { version, answer });
-        }
-    }
-}
-
 impl RegistryState {
+    /// Returns the answer for each of `wanted`, in their order. `read` reads those that aren't
+    /// cached.
+    async fn look_up<K: Clone + Eq + Hash, V: Clone, F: Future<Output = Result<Vec<V>, AccountsError>>>(
+        &self,
+        cache: &CachedAnswers<K, V>,
+        wanted: &[K],
+        read: impl FnOnce(Vec<K>) -> F,
+    ) -> Result<Vec<V>, RegistryUnavailable> {
+        let answering = async {
+            let version = self.versions().await?.of(cache.section);
+            let present = |key| {
+                let cached = cache.answers.get(key).filter(|(cached, _)| *cached == version);
+                cached.map(|(_, answer)| answer)
+            };
+            let mut answers: Vec<Option<V>> = wanted.iter().map(present).collect();
+            let missing = wanted.iter().zip(&answers).filter(|(_, answer)| answer.is_none());
+            let missing: Vec<K> = missing.map(|(key, _)| key.clone()).collect();
+            if !missing.is_empty() {
+                let read = self.read(read(missing.clone())).await?;
+                let unanswered = answers.iter_mut().filter(|answer| answer.is_none());
+                for ((place, key), answer) in unanswered.zip(&missing).zip(read) {
+                    *place = Some(answer.clone());
+                    cache.answers.insert(key.clone(), (version, answer));
+                }
+            }
+            cache.read.increment(missing.len() as u64);
+            cache.cached.increment((wanted.len() - missing.len()) as u64);
+            Ok(answers.into_iter().flatten().collect())
+        };
+        let answered = answering.await;
+        if answered.is_err() {
+            cache.failed.increment(wanted.len() as u64);
+        }
+        answered
+    }
+
     /// The versions under which answers count, read now if there are none yet.
     async fn versions(&self) -> Result<RegistryVersions, RegistryUnavailable> {
         let stale_max = Duration::from_millis(self.config.stale_ms_max);
@@ -348,11 +275,11 @@ impl RegistryState {
             Ok(versions) => {
                 if observation.succeed(versions, began) {
                     tracing::warn!("the account store was set back to an older state; cached answers are dropped");
-                    self.keys.clear();
-                    self.entries.clear();
-                    self.operators.clear();
-                    self.claims.clear();
-                    self.publishers.clear();
+                    self.keys.answers.clear();
+                    self.entries.answers.clear();
+                    self.operators.answers.clear();
+                    self.claims.answers.clear();
+                    self.publishers.answers.clear();
                 }
                 Ok(versions)
             }

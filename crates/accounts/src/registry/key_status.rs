@@ -4,12 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use receipt::RejectReason;
 
-use super::placeholders;
 use crate::row::RowValues;
 use crate::{Accounts, AccountsError, ClientKey};
-
-/// Keys in one statement. Every statement has this many placeholders.
-const KEYS_PER_STATEMENT: usize = 128;
 
 /// Status of a key for a client ID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,37 +36,25 @@ impl Accounts {
     /// Reads the status of each of `keys`, in their order.
     pub async fn client_key_statuses(&self, keys: &[ClientKey]) -> Result<Vec<KeyStatus>, AccountsError> {
         let distinct: Vec<ClientKey> = keys.iter().copied().collect::<BTreeSet<_>>().into_iter().collect();
+        let statement = "SELECT client_id, fingerprint, revoked_from_ms FROM client_keys
+             WHERE (client_id, fingerprint) IN (VALUES {keys})";
+        let texts = |key: &ClientKey| [key.client_id.to_string(), key.fingerprint.to_string()];
         let mut found = HashMap::new();
-        for chunk in distinct.chunks(KEYS_PER_STATEMENT) {
-            let statement = format!(
-                "SELECT client_id, fingerprint, revoked_from_ms FROM client_keys
-                 WHERE (client_id, fingerprint) IN (VALUES {})",
-                placeholders(KEYS_PER_STATEMENT, 2)
-            );
-            let mut query = sqlx::query(sqlx::AssertSqlSafe(statement));
-            // The last key fills the placeholders that are left.
-            for key in padded(chunk, KEYS_PER_STATEMENT) {
-                query = query.bind(key.client_id.to_string()).bind(key.fingerprint.to_string());
-            }
-            let work = async { Ok(query.fetch_all(&self.pool).await?) };
-            for row in self.timed("client_key_statuses", work).await? {
-                let key = ClientKey {
-                    client_id: row.parsed("client_id")?,
-                    fingerprint: row.parsed("fingerprint")?,
-                };
-                let status = match row.value::<Option<i64>>("revoked_from_ms")? {
-                    None => KeyStatus::Registered,
-                    Some(from_ms) => KeyStatus::RevokedFrom(from_ms),
-                };
-                found.insert(key, status);
-            }
+        for row in self
+            .keyed_rows("client_key_statuses", statement, &distinct, texts)
+            .await?
+        {
+            let key = ClientKey {
+                client_id: row.parsed("client_id")?,
+                fingerprint: row.parsed("fingerprint")?,
+            };
+            let status = match row.value::<Option<i64>>("revoked_from_ms")? {
+                None => KeyStatus::Registered,
+                Some(from_ms) => KeyStatus::RevokedFrom(from_ms),
+            };
+            found.insert(key, status);
         }
         let status = |key| found.get(key).copied().unwrap_or(KeyStatus::Unregistered);
         Ok(keys.iter().map(status).collect())
     }
-}
-
-/// The items of `chunk`, the last one repeated up to `length`.
-pub(crate) fn padded<T>(chunk: &[T], length: usize) -> impl Iterator<Item = &T> {
-    chunk.iter().chain(chunk.last().into_iter().cycle()).take(length)
 }

@@ -6,13 +6,8 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::key_status::padded;
-use super::placeholders;
 use crate::row::RowValues;
 use crate::{Accounts, AccountsError, Fingerprint};
-
-/// Keys or IDs in one statement. Every statement has this many placeholders.
-const PER_STATEMENT: usize = 128;
 
 /// A half-open period in which a key was an operator's, by the time of arrival at the gateway.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,31 +52,23 @@ impl Accounts {
     /// Returns each key's periods, in the order of `keys`. A period ends with the verification of
     /// the operator's domain.
     pub async fn operator_periods(&self, keys: &[Fingerprint]) -> Result<Vec<Arc<[OperatorPeriod]>>, AccountsError> {
+        let statement =
+            "SELECT operator_keys.fingerprint, operators.domain, operator_keys.from_ms, operator_keys.until_ms,
+                domains.expires_at_ms, domains.revoked_at_ms
+             FROM operator_keys JOIN operators ON operators.operator_id = operator_keys.operator_id
+             JOIN domains ON domains.domain = operators.domain AND domains.account_id = operators.account_id
+             WHERE operator_keys.fingerprint IN ({keys}) ORDER BY operator_keys.from_ms";
+        let texts = |key: &Fingerprint| [key.to_string()];
         let mut found: HashMap<Fingerprint, Vec<OperatorPeriod>> = HashMap::new();
-        for chunk in keys.chunks(PER_STATEMENT) {
-            let statement = format!(
-                "SELECT operator_keys.fingerprint, operators.domain, operator_keys.from_ms, operator_keys.until_ms,
-                    domains.expires_at_ms, domains.revoked_at_ms
-                 FROM operator_keys JOIN operators ON operators.operator_id = operator_keys.operator_id
-                 JOIN domains ON domains.domain = operators.domain AND domains.account_id = operators.account_id
-                 WHERE operator_keys.fingerprint IN ({}) ORDER BY operator_keys.from_ms",
-                placeholders(PER_STATEMENT, 1)
-            );
-            let mut query = sqlx::query(sqlx::AssertSqlSafe(statement));
-            for key in padded(chunk, PER_STATEMENT) {
-                query = query.bind(key.to_string());
-            }
-            let work = async { Ok(query.fetch_all(&self.pool).await?) };
-            for row in self.timed("operator_periods", work).await? {
-                let expires_at_ms: i64 = row.value("expires_at_ms")?;
-                let ends = [row.value("until_ms")?, Some(expires_at_ms), row.value("revoked_at_ms")?];
-                let period = OperatorPeriod {
-                    domain: row.value::<&str>("domain")?.into(),
-                    from_ms: row.value("from_ms")?,
-                    until_ms: ends.into_iter().flatten().min(),
-                };
-                found.entry(row.parsed("fingerprint")?).or_default().push(period);
-            }
+        for row in self.keyed_rows("operator_periods", statement, keys, texts).await? {
+            let expires_at_ms: i64 = row.value("expires_at_ms")?;
+            let ends = [row.value("until_ms")?, Some(expires_at_ms), row.value("revoked_at_ms")?];
+            let period = OperatorPeriod {
+                domain: row.value::<&str>("domain")?.into(),
+                from_ms: row.value("from_ms")?,
+                until_ms: ends.into_iter().flatten().min(),
+            };
+            found.entry(row.parsed("fingerprint")?).or_default().push(period);
         }
         Ok(in_order(keys, &found))
     }
@@ -89,31 +76,27 @@ impl Accounts {
     /// Returns the claims on each of these client IDs by operators whose domain is proven, in the
     /// order of `ids`, each ID's oldest first.
     pub async fn client_claims(&self, ids: &[Uuid]) -> Result<Vec<Arc<[ClientClaim]>>, AccountsError> {
+        let statement = "SELECT operator_clients.client_id, operator_clients.claimed_at_ms, operators.domain,
+                domains.expires_at_ms
+             FROM operator_clients
+             JOIN operators ON operators.operator_id = operator_clients.operator_id
+             JOIN domains ON domains.domain = operators.domain AND domains.account_id = operators.account_id
+             WHERE domains.revoked_at_ms IS NULL AND client_id IN ({keys})
+             ORDER BY operator_clients.claimed_at_ms, operators.domain";
+        let texts = |id: &Uuid| [id.to_string()];
         let mut found: HashMap<Uuid, Vec<ClientClaim>> = HashMap::new();
-        for chunk in ids.chunks(PER_STATEMENT) {
-            let statement = format!(
-                "SELECT operator_clients.client_id, operator_clients.claimed_at_ms, operators.domain
-                 FROM operator_clients
-                 JOIN operators ON operators.operator_id = operator_clients.operator_id
-                 JOIN domains ON domains.domain = operators.domain AND domains.account_id = operators.account_id
-                 WHERE domains.revoked_at_ms IS NULL AND domains.expires_at_ms > ${} AND client_id IN ({})
-                 ORDER BY operator_clients.claimed_at_ms, operators.domain",
-                PER_STATEMENT + 1,
-                placeholders(PER_STATEMENT, 1)
-            );
-            let mut query = sqlx::query(sqlx::AssertSqlSafe(statement));
-            for id in padded(chunk, PER_STATEMENT) {
-                query = query.bind(id.to_string());
+        for row in self
+            .keyed_rows("operator_clients_claimed", statement, ids, texts)
+            .await?
+        {
+            if row.value::<i64>("expires_at_ms")? <= self.now_ms() {
+                continue;
             }
-            let query = query.bind(self.now_ms());
-            let work = async { Ok(query.fetch_all(&self.pool).await?) };
-            for row in self.timed("operator_clients_claimed", work).await? {
-                let claim = ClientClaim {
-                    domain: row.value::<&str>("domain")?.into(),
-                    from_ms: row.value("claimed_at_ms")?,
-                };
-                found.entry(row.parsed("client_id")?).or_default().push(claim);
-            }
+            let claim = ClientClaim {
+                domain: row.value::<&str>("domain")?.into(),
+                from_ms: row.value("claimed_at_ms")?,
+            };
+            found.entry(row.parsed("client_id")?).or_default().push(claim);
         }
         Ok(in_order(ids, &found))
     }

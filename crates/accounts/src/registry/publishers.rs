@@ -3,14 +3,9 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::key_status::padded;
-use super::placeholders;
 use crate::coverage::own_and_ancestors;
 use crate::row::RowValues;
 use crate::{Accounts, AccountsError};
-
-/// Domains in one statement. Every statement has this many placeholders.
-const DOMAINS_PER_STATEMENT: usize = 256;
 
 /// A stored domain's first verification.
 struct FirstVerification {
@@ -25,25 +20,18 @@ impl Accounts {
     pub async fn first_verifications(&self, hosts: &[Arc<str>]) -> Result<Vec<Option<i64>>, AccountsError> {
         let domains = hosts.iter().flat_map(|host| own_and_ancestors(host));
         let domains: Vec<&str> = domains.collect::<BTreeSet<_>>().into_iter().collect();
+        let statement = "SELECT domain, include_subdomains, first_verified_at_ms FROM domains WHERE domain IN ({keys})";
+        let texts = |domain: &&str| [(*domain).to_owned()];
         let mut found: HashMap<String, FirstVerification> = HashMap::new();
-        for chunk in domains.chunks(DOMAINS_PER_STATEMENT) {
-            let statement = format!(
-                "SELECT domain, include_subdomains, first_verified_at_ms FROM domains WHERE domain IN ({})",
-                placeholders(DOMAINS_PER_STATEMENT, 1)
-            );
-            let mut query = sqlx::query(sqlx::AssertSqlSafe(statement));
-            // The last domain fills the placeholders that are left.
-            for domain in padded(chunk, DOMAINS_PER_STATEMENT) {
-                query = query.bind((*domain).to_owned());
-            }
-            let work = async { Ok(query.fetch_all(&self.pool).await?) };
-            for row in self.timed("first_verifications", work).await? {
-                let first = FirstVerification {
-                    include_subdomains: row.flag("include_subdomains")?,
-                    at_ms: row.value("first_verified_at_ms")?,
-                };
-                found.insert(row.value("domain")?, first);
-            }
+        for row in self
+            .keyed_rows("first_verifications", statement, &domains, texts)
+            .await?
+        {
+            let first = FirstVerification {
+                include_subdomains: row.flag("include_subdomains")?,
+                at_ms: row.value("first_verified_at_ms")?,
+            };
+            found.insert(row.value("domain")?, first);
         }
         let first = |host: &Arc<str>| {
             let rows = own_and_ancestors(host).filter_map(|domain| Some((domain, found.get(domain)?)));

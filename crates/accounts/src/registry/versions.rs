@@ -36,6 +36,17 @@ pub struct RegistryVersions {
     pub operators: i64,
 }
 
+impl RegistryVersions {
+    /// The version of a section.
+    pub(crate) fn of(&self, section: RegistrySection) -> i64 {
+        match section {
+            RegistrySection::Clients => self.clients,
+            RegistrySection::Entries => self.entries,
+            RegistrySection::Operators => self.operators,
+        }
+    }
+}
+
 impl Accounts {
     /// Reads the present versions.
     pub async fn registry_versions(&self) -> Result<RegistryVersions, AccountsError> {
