@@ -11,7 +11,7 @@
 //! # Ok::<(), anyhow::Error>(())
 //! ```
 //!
-//! Everything here blocks: a start takes one to a few seconds.
+//! Engines block: a start takes one to a few seconds. [`fault_proxy`] is asynchronous.
 #![forbid(unsafe_code)]
 
 mod cache;
@@ -19,6 +19,7 @@ mod certificates;
 mod clickhouse;
 mod dns;
 mod engine;
+pub mod fault_proxy;
 mod folder;
 mod http;
 mod kafka;
