@@ -12,6 +12,7 @@ mod progress;
 mod queries;
 mod rows;
 mod sender;
+mod server;
 mod stack;
 mod titles;
 mod trust;

@@ -11,7 +11,8 @@
 //! # Ok::<(), anyhow::Error>(())
 //! ```
 //!
-//! Engines block: a start takes one to a few seconds. [`fault_proxy`] is asynchronous.
+//! Engines block: a start takes one to a few seconds. Beside them are a [`fault_proxy`] and the
+//! clients of [`http`], which have no engine.
 #![forbid(unsafe_code)]
 
 mod cache;
@@ -21,7 +22,7 @@ mod dns;
 mod engine;
 pub mod fault_proxy;
 mod folder;
-mod http;
+pub mod http;
 mod kafka;
 mod object_store;
 mod ports;
