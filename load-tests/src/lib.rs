@@ -13,7 +13,6 @@
 //! - [`installation`]: what is under test, as a load sees it
 //! - [`process`]: one process under test
 //! - [`fleet`]: separate processes on real engines
-//! - [`proxy`]: a TCP proxy with faults
 //! - [`stack`]: `receipts up` as a process under test
 //! - [`drills`]: faults under load, each ending in an exact audit
 //! - [`report`]: what a person reads, and what a program reads
@@ -31,7 +30,6 @@ pub mod installation;
 pub mod pace;
 pub mod plan;
 pub mod process;
-pub mod proxy;
 pub mod report;
 pub mod run;
 pub mod stack;

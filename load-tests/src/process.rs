@@ -157,19 +157,6 @@ impl Process {
         self.signal(Signal::STOP)
     }
 
-    /// Returns a function that sends SIGSTOP.
-    ///
-    /// # Errors
-    /// The process doesn't run.
-    pub fn freezer(&self) -> Result<impl FnOnce() + Send + 'static> {
-        let child = self.child.as_ref().with_context(|| self.not_running())?;
-        let id = Pid::from_child(child);
-        // A process that has ended needs no signal.
-        Ok(move || {
-            let _ = kill_process(id, Signal::STOP);
-        })
-    }
-
     /// SIGCONT.
     ///
     /// # Errors

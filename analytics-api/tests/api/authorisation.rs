@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use accounts::{Accounts, AccountsConfig, NewKey, Scope};
+use accounts::{Accounts, AccountsConfig, NewKey, Scope, Tier};
 use analytics_api::{AnalyticsConfig, Deps};
 use service::rate_limit::InProcessLimiter;
 
 use crate::rows::{RIVAL, client, entry, known, receipt};
+use crate::server::new_key;
 use crate::stack::{LIMITER_MS, Stack};
 
 fn addresses() -> [String; 11] {
@@ -191,6 +192,20 @@ pub(crate) async fn quotas(stack: &Stack) {
         (answer.header("x-ratelimit-remaining"), answer.header("retry-after")),
         ("0", "30")
     );
+    // Keys of an account share its quota. `crates/service` tests that replicas do, too.
+    let expires_at_ms = stack.deps.accounts.now_ms() + 86_400_000;
+    let second = new_key(
+        &stack.deps.accounts,
+        &["free.example"],
+        Tier::Free,
+        Scope::Read,
+        expires_at_ms,
+    );
+    let answer = stack.server.get(path, &second.await.api_key, &[]).await;
+    assert_eq!((answer.status, answer.header("x-ratelimit-remaining")), (429, "0"));
+    let dear = format!("{path}?from=2019-01-01&to=2026-01-01");
+    let answer = stack.server.get(&dear, &stack.keys.bulk, &[]).await;
+    assert_eq!((answer.status, answer.header("x-ratelimit-cost")), (200, "5"));
     // Another key's quota is its own, of its own tier.
     let answer = stack.server.get(path, &stack.keys.rival, &[]).await;
     assert_eq!((answer.status, answer.header("x-ratelimit-limit")), (200, "300"));

@@ -12,7 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 use warehouse::{PartitionProgress, ShardProgress, Target, Warehouse, WarehouseConfig};
 
 use crate::rows::receipt;
-use crate::stack::{Answer, Server, Stack, client};
+use crate::stack::{Answer, HttpClient, Server, Stack};
 
 const PATH: &str = "/api/v1/analytics/dashboard";
 const UNPUBLISHED: &str = "it isn't known through which instant the numbers are complete";
@@ -273,11 +273,8 @@ pub(crate) async fn silent_connections_are_closed(stack: &Stack) {
 }
 
 pub(crate) async fn h2c(stack: &Stack) {
-    let key = format!("Bearer {}", stack.keys.publisher);
-    let answer = stack
-        .server
-        .send_with(&client(true), "GET", PATH, &[("authorization", &key)])
-        .await;
+    let (client, address) = (HttpClient::h2c(), stack.server.address);
+    let answer = client.get(address, PATH, &stack.keys.publisher, &[]).await;
     assert_eq!(
         (answer.status, answer.json()["totalReceipts"].as_u64()),
         (200, Some(10))

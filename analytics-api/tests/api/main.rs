@@ -4,7 +4,6 @@
 
 mod authorisation;
 mod availability;
-mod compared;
 mod formats;
 mod lists;
 mod numbers;
@@ -12,6 +11,7 @@ mod progress;
 mod queries;
 mod rows;
 mod sender;
+mod server;
 mod stack;
 mod titles;
 mod trust;
@@ -25,35 +25,21 @@ use crate::stack::Stack;
 fn main() -> ExitCode {
     let scenarios = scenarios![
         Stack;
-        numbers::dashboard,
-        numbers::dashboard_selections,
-        numbers::timeseries_in_a_time_zone,
-        numbers::every_interval_adds_up,
-        numbers::grouped_series,
         numbers::default_series_end_with_the_current_interval,
         numbers::csv,
-        numbers::content,
-        numbers::clients,
-        numbers::refusals,
-        numbers::receipts,
-        lists::content_clients_purposes_models,
-        lists::receipts_page_by_page,
+        numbers::counts_of_refusals,
+        numbers::texts_of_receipts_may_have_nul,
+        numbers::csv_beside_the_period_before,
         lists::receipts_as_a_stream,
         lists::a_stream_of_many_pages,
-        lists::refusals_page_by_page,
-        lists::only_receipts_of_a_model,
-        trust::filters,
+        lists::a_cursor_says_where_and_not_whose,
+        lists::refusals_as_rows,
         trust::operators_and_keys_are_read_in_any_form,
         trust::bad_values,
-        trust::strangers_cannot_rename_a_client,
-        trust::parts_add_up,
         trust::rows,
         trust::strangers_payloads_hide_no_proven_one,
         trust::only_trusted_operators_are_proven,
         trust::claims_of_client_ids_flag_other_keys,
-        compared::dashboards,
-        compared::series,
-        compared::a_series_of_models,
         formats::every_endpoint_in_every_format,
         formats::compressed_answers,
         formats::tags_and_revalidation,

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use blocks::{AcceptedRow, RejectedRow, Rows};
 use jiff::Timestamp;
-use serde_json::{Value, json};
 use usage::Usage;
 use uuid::Uuid;
 use warehouse::Warehouse;
@@ -164,31 +163,6 @@ pub(crate) fn key_text(key: u8) -> String {
     hex::encode([key; 32])
 }
 
-/// A number over the proven rows, and over the others.
-pub(crate) fn split<'a>(rows: impl IntoIterator<Item = &'a Known>, number: impl Fn(&[&Known]) -> u64) -> Value {
-    let (proven, unproven): (Vec<&Known>, Vec<&Known>) = rows.into_iter().partition(|row| row.is_proven());
-    json!({"proven": number(&proven), "unproven": number(&unproven)})
-}
-
-/// Receipts by trust.
-pub(crate) fn receipts_by_trust<'a>(rows: impl IntoIterator<Item = &'a Known>) -> Value {
-    split(rows, |part| part.len() as u64)
-}
-
-/// Totals by trust.
-pub(crate) fn totals_by_trust<'a>(rows: impl IntoIterator<Item = &'a Known>) -> Value {
-    let (proven, unproven): (Vec<&Known>, Vec<&Known>) = rows.into_iter().partition(|row| row.is_proven());
-    let [proven, unproven] = [proven, unproven].map(|part| {
-        let sums = sums(part.into_iter());
-        let [training, inference, research] = sums.by_purpose;
-        json!({
-            "totalReceipts": sums.receipts, "uniqueClients": sums.clients,
-            "usageByPurpose": {"training": training, "inference": inference, "research": research}
-        })
-    });
-    json!({"proven": proven, "unproven": unproven})
-}
-
 /// The payload's hash; as a real one it differs between receipts, in its first 16 bytes too.
 pub(crate) fn payload_hash(receipt_id: Uuid, payload: u8) -> [u8; 32] {
     let mut hash = [payload; 32];
@@ -213,27 +187,11 @@ pub(crate) fn model(client: Uuid) -> &'static str {
     }
 }
 
-/// Sums over a selection of them.
-pub(crate) struct Sums {
-    pub(crate) receipts: u64,
-    pub(crate) clients: u64,
-    pub(crate) entries: u64,
-    pub(crate) by_purpose: [u64; 3],
-}
-
-pub(crate) fn sums<'a>(rows: impl Iterator<Item = &'a Known>) -> Sums {
+/// Receipts and clients of a selection of them.
+pub(crate) fn sums<'a>(rows: impl Iterator<Item = &'a Known>) -> [u64; 2] {
     let rows: Vec<&Known> = rows.collect();
-    let purpose = |name: &str| rows.iter().filter(|row| row.purpose == name).count() as u64;
-    Sums {
-        receipts: rows.len() as u64,
-        clients: rows
-            .iter()
-            .map(|row| (row.client_id, row.key))
-            .collect::<BTreeSet<_>>()
-            .len() as u64,
-        entries: rows.iter().map(|row| row.entry_id).collect::<BTreeSet<_>>().len() as u64,
-        by_purpose: [purpose("training"), purpose("inference"), purpose("research")],
-    }
+    let clients: BTreeSet<_> = rows.iter().map(|row| (row.client_id, row.key)).collect();
+    [rows.len() as u64, clients.len() as u64]
 }
 
 /// Refusals: publisher, receipt, reason, detail.

@@ -1,29 +1,22 @@
 //! The API over the real engine, a real account store and progress that the test sets.
 
-use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use accounts::{Accounts, AccountsConfig, NewKey, Scope, Tier};
+use accounts::{Accounts, AccountsConfig, Scope, Tier};
 use analytics_api::{AnalyticsConfig, Deps};
-use bytes::Bytes;
-use http::{HeaderMap, Request};
-use http_body_util::{BodyExt, Empty};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 use service::health::Health;
 use service::rate_limit::{InProcessLimiter, QuotasConfig};
 use tempfile::TempDir;
-use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
+pub(crate) use test_engines::http::{Answer, HttpClient};
 use warehouse::{EmbeddedEngine, WarehouseConfig};
 
 use crate::progress::FakeProgress;
 use crate::rows::{self, BLOG, BULK, CROWDED, NEWS, RIVAL, SIGNED};
+pub(crate) use crate::server::Server;
+use crate::server::new_key;
 
 /// The watermark at the start: 2026-03-30T20:00:00.250Z.
 const COMPLETE_MS: i64 = 1_774_900_800_250;
@@ -131,88 +124,16 @@ impl Stack {
     }
 }
 
-pub(crate) struct Server {
-    pub(crate) address: SocketAddr,
-    pub(crate) shutdown: CancellationToken,
-    pub(crate) running: JoinHandle<()>,
-}
-
+/// Requests over connections of their own.
 impl Server {
-    pub(crate) async fn start(config: AnalyticsConfig, deps: Deps) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let shutdown = CancellationToken::new();
-        let running = tokio::spawn(analytics_api::run(listener, config, deps, shutdown.clone()));
-        Self {
-            address,
-            shutdown,
-            running,
-        }
-    }
-
-    pub(crate) async fn stop(self) {
-        self.shutdown.cancel();
-        self.running.await.unwrap();
-    }
-
     pub(crate) async fn get(&self, path: &str, key: &str, headers: &[(&str, &str)]) -> Answer {
-        let bearer = format!("Bearer {key}");
-        let mut headers = headers.to_vec();
-        headers.push(("authorization", &bearer));
-        self.send("GET", path, &headers).await
+        HttpClient::default().get(self.address, path, key, headers).await
     }
 
     pub(crate) async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
-        self.send_with(&client(false), method, path, headers).await
-    }
-
-    pub(crate) async fn send_with(
-        &self,
-        client: &HttpClient,
-        method: &str,
-        path: &str,
-        headers: &[(&str, &str)],
-    ) -> Answer {
-        let mut request = Request::builder()
-            .method(method)
-            .uri(format!("http://{}{path}", self.address));
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        let answer = client.request(request.body(Empty::new()).unwrap()).await.unwrap();
-        let (parts, body) = answer.into_parts();
-        let body = body.collect().await.unwrap().to_bytes();
-        Answer {
-            status: parts.status.as_u16(),
-            headers: parts.headers,
-            body,
-        }
-    }
-}
-
-type HttpClient = Client<HttpConnector, Empty<Bytes>>;
-
-pub(crate) fn client(h2c: bool) -> HttpClient {
-    Client::builder(TokioExecutor::new()).http2_only(h2c).build_http()
-}
-
-pub(crate) struct Answer {
-    pub(crate) status: u16,
-    pub(crate) headers: HeaderMap,
-    pub(crate) body: Bytes,
-}
-
-impl Answer {
-    pub(crate) fn json(&self) -> Value {
-        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.text()))
-    }
-
-    pub(crate) fn text(&self) -> String {
-        String::from_utf8(self.body.to_vec()).unwrap()
-    }
-
-    pub(crate) fn header(&self, name: &str) -> &str {
-        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+        HttpClient::default()
+            .send(self.address, method, path, headers, "")
+            .await
     }
 }
 
@@ -224,19 +145,7 @@ async fn open_accounts(dir: &Path) -> (Accounts, Keys) {
     let accounts = Accounts::open_with_clock(&AccountsConfig::default(), dir, move || reader.load(Ordering::SeqCst))
         .await
         .unwrap();
-    let key = async |domains: &[&str], tier, scope, expires_at_ms| {
-        let domains: Vec<accounts::Domain> = domains.iter().map(|domain| domain.parse().unwrap()).collect();
-        let new = NewKey {
-            account_id: accounts.account_of(&domains[0]).await.unwrap(),
-            domains,
-            tier: Some(tier),
-            is_limited: false,
-            name: "test".to_owned(),
-            scopes: vec![scope],
-            expires_at_ms,
-        };
-        accounts.create_publisher_key(new).await.unwrap().issued
-    };
+    let key = |domains, tier, scope, expires_at_ms| new_key(&accounts, domains, tier, scope, expires_at_ms);
     let later = now_ms + DAY_MS;
     clock.store(now_ms - 400 * DAY_MS, Ordering::SeqCst);
     let unverified = key(&["old.example"], Tier::Free, Scope::Read, later).await.api_key;

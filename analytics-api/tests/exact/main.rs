@@ -16,6 +16,8 @@ mod model;
 mod progress;
 mod selecting;
 mod series;
+#[path = "../api/server.rs"]
+mod server;
 mod single;
 mod totals;
 mod trust;

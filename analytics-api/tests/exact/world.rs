@@ -6,25 +6,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use accounts::{
-    Accounts, AccountsConfig, ChallengeWish, EntryAuthors, EntryContent, EntryTitle, EntryUrl, NewEntry, NewKey, Scope,
-    Tier, VerificationMethod,
+    Accounts, AccountsConfig, ChallengeWish, EntryAuthors, EntryContent, EntryTitle, EntryUrl, NewEntry, Scope, Tier,
+    VerificationMethod,
 };
 use analytics_api::{AnalyticsConfig, Deps};
 use blocks::{AcceptedRow, RejectedRow, Rows};
-use bytes::Bytes;
-use http::Request;
-use http_body_util::{BodyExt, Empty};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
 use rand::RngExt;
 use rand::rngs::StdRng;
-use serde_json::Value;
 use service::health::Health;
 use service::rate_limit::{InProcessLimiter, QuotasConfig};
-use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
+use test_engines::http::{Answer, HttpClient};
 use usage::{RebuildRequest, Usage};
 use uuid::Uuid;
 use warehouse::{Below, MetadataErasure, Target, Warehouse, WarehouseConfig};
@@ -34,6 +25,7 @@ use crate::calendar::{HOUR_MS, utc_text};
 use crate::making::{Block, Maker, PARTITIONS, RECEIVED_MS, entry};
 use crate::model::{Fact, Model, Refused};
 use crate::progress::TestProgress;
+use crate::server::{Server, new_key};
 
 /// Entries that the first account lists, with titles of its own.
 const LISTED: [u128; 3] = [0, 2, 29];
@@ -78,21 +70,6 @@ impl Reader {
     }
 }
 
-pub(crate) struct Answer {
-    pub(crate) status: u16,
-    pub(crate) body: Bytes,
-}
-
-impl Answer {
-    pub(crate) fn json(&self) -> Value {
-        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.text()))
-    }
-
-    pub(crate) fn text(&self) -> &str {
-        std::str::from_utf8(&self.body).unwrap()
-    }
-}
-
 pub(crate) struct World {
     pub(crate) warehouse: Warehouse,
     pub(crate) progress: Arc<TestProgress>,
@@ -102,8 +79,7 @@ pub(crate) struct World {
     config: AnalyticsConfig,
     api: Api,
     accounts: Accounts,
-    shutdown: CancellationToken,
-    running: JoinHandle<()>,
+    server: Server,
     _dir: tempfile::TempDir,
 }
 
@@ -111,20 +87,13 @@ pub(crate) struct World {
 #[derive(Clone)]
 pub(crate) struct Api {
     address: SocketAddr,
-    client: Client<HttpConnector, Empty<Bytes>>,
+    client: HttpClient,
 }
 
 impl Api {
     pub(crate) async fn get(&self, reader: &Reader, path: &str, accept: &str) -> Answer {
-        let request = Request::get(format!("http://{}{path}", self.address))
-            .header("authorization", format!("Bearer {}", reader.key))
-            .header("accept", accept);
-        let answer = self.client.request(request.body(Empty::new()).unwrap()).await.unwrap();
-        let (parts, body) = answer.into_parts();
-        Answer {
-            status: parts.status.as_u16(),
-            body: body.collect().await.unwrap().to_bytes(),
-        }
+        let headers = [("accept", accept)];
+        self.client.get(self.address, path, &reader.key, &headers).await
     }
 }
 
@@ -186,10 +155,7 @@ impl World {
         } else {
             config
         };
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let shutdown = CancellationToken::new();
-        let running = tokio::spawn(analytics_api::run(listener, config.clone(), deps, shutdown.clone()));
+        let server = Server::start(config.clone(), deps).await;
         Self {
             warehouse,
             progress,
@@ -198,19 +164,17 @@ impl World {
             maker: Maker::new(jiff::Timestamp::now().as_millisecond()),
             config,
             api: Api {
-                address,
-                client: Client::builder(TokioExecutor::new()).build_http(),
+                address: server.address,
+                client: HttpClient::default(),
             },
             accounts,
-            shutdown,
-            running,
+            server,
             _dir: dir,
         }
     }
 
     pub(crate) async fn stop(self) {
-        self.shutdown.cancel();
-        self.running.await.unwrap();
+        self.server.stop().await;
         self.accounts.close().await;
     }
 
@@ -413,18 +377,7 @@ async fn readers(accounts: &Accounts) -> Vec<Reader> {
         (vec!["rival.news.example"], None, false),
         (vec!["other.example"], None, false),
     ] {
-        let new = NewKey {
-            domains: domains.iter().map(|domain| domain.parse().unwrap()).collect(),
-            account_id: None,
-            tier: None,
-            is_limited: false,
-            name: "test".to_owned(),
-            scopes: vec![Scope::Read],
-            expires_at_ms,
-        };
-        let issued = accounts.create_publisher_key(new).await.unwrap().issued;
-        let tier = accounts.set_tier(&issued.account_id, Tier::Enterprise, "test");
-        tier.await.unwrap();
+        let issued = new_key(accounts, &domains, Tier::Enterprise, Scope::Read, expires_at_ms).await;
         for domain in &domains {
             let wish = ChallengeWish {
                 account_id: &issued.account_id,

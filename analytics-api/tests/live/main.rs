@@ -5,6 +5,8 @@
 mod ending;
 mod many;
 mod resuming;
+#[path = "../api/server.rs"]
+mod server;
 mod stream;
 mod world;
 

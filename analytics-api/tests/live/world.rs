@@ -1,11 +1,10 @@
 //! The API over the real engine and progress that the test publishes: rows and the ledger first, as
 //! a writer does, then progress.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use accounts::{Accounts, AccountsConfig, NewKey, Scope, Tier};
+use accounts::{Accounts, AccountsConfig, Scope, Tier};
 use analytics_api::{AnalyticsConfig, Deps, Progress};
 use blocks::{AcceptedRow, Rows};
 use futures_util::FutureExt;
@@ -16,15 +15,15 @@ use receipt_log::Position;
 use service::health::Health;
 use service::rate_limit::{InProcessLimiter, QuotasConfig};
 use tempfile::TempDir;
-use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 use usage::Usage;
 use uuid::Uuid;
 use warehouse::{
     EmbeddedEngine, LedgerRow, PartitionProgress, ShardProgress, Touched, VerdictsPosition, Warehouse, WarehouseConfig,
     WarehouseError,
 };
+
+pub(crate) use crate::server::Server;
+use crate::server::new_key;
 
 /// 2026-03-30T20:00:00Z, in a day of 24 hours in UTC.
 pub(crate) const NOON_MS: i64 = 1_774_900_800_000;
@@ -158,18 +157,8 @@ impl World {
     }
 
     pub(crate) async fn publisher(&self, domain: &str) -> Publisher {
-        let new = NewKey {
-            domains: vec![domain.parse().unwrap()],
-            account_id: self.accounts.account_of(&domain.parse().unwrap()).await.unwrap(),
-            tier: None,
-            is_limited: false,
-            name: "test".to_owned(),
-            scopes: vec![Scope::Read],
-            expires_at_ms: self.accounts.now_ms() + 24 * HOUR_MS,
-        };
-        let issued = self.accounts.create_publisher_key(new).await.unwrap().issued;
-        let tier = self.accounts.set_tier(&issued.account_id, Tier::Enterprise, "test");
-        tier.await.unwrap();
+        let expires_at_ms = self.accounts.now_ms() + 24 * HOUR_MS;
+        let issued = new_key(&self.accounts, &[domain], Tier::Enterprise, Scope::Read, expires_at_ms).await;
         Publisher {
             domain: domain.to_owned(),
             key: issued.api_key,
@@ -316,28 +305,7 @@ impl World {
             quotas,
             health: Health::new(),
         };
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let shutdown = CancellationToken::new();
-        let running = tokio::spawn(analytics_api::run(listener, config, deps, shutdown.clone()));
-        Server {
-            address,
-            shutdown,
-            running,
-        }
-    }
-}
-
-pub(crate) struct Server {
-    pub(crate) address: SocketAddr,
-    pub(crate) shutdown: CancellationToken,
-    pub(crate) running: JoinHandle<()>,
-}
-
-impl Server {
-    pub(crate) async fn stop(self) {
-        self.shutdown.cancel();
-        self.running.await.unwrap();
+        Server::start(config, deps).await
     }
 }
 

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use crate::command::Ran;
-use crate::running::{Up, get, get_text, on, until};
+use crate::running::{Up, get, get_answer, on, until};
 use serde_json::{Value, json};
 
 /// Makes a further key for the account of a domain.
@@ -121,15 +121,8 @@ fn an_account_has_a_quota_of_its_own_until_its_tier_changes() {
     }
     let up = Up::start(&data);
     let limit = || {
-        let head = get_text(&up.url("analytics"), "/api/v1/analytics/clients", &api_key);
-        let line = head
-            .lines()
-            .find(|line| line.to_ascii_lowercase().starts_with("x-ratelimit-limit:"));
-        line.unwrap_or_else(|| panic!("{head}"))
-            .split_once(": ")
-            .unwrap()
-            .1
-            .to_owned()
+        let answer = get_answer(&up.url("analytics"), "/api/v1/analytics/clients", &api_key).unwrap();
+        answer.header("x-ratelimit-limit").to_owned()
     };
     assert_eq!(limit(), "20000");
     set(&["--per-minute", "7"]).expect(0);

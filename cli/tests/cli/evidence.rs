@@ -1,8 +1,7 @@
 //! Evidence of receipts: from what was sent, through `receipts up`, to OpenSSL, Node and
 //! `receipts verify`.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -80,20 +79,10 @@ fn request_signature(dir: &Path, key: &Path, algorithm: &str, body: &str) -> Str
 }
 
 fn post(url: &str, path: &str, signature: Option<&str>, body: &str) {
-    let host = url.strip_prefix("http://").unwrap();
     let signature = signature.map_or_else(String::new, |text| format!("X-Service-Signature: {text}\r\n"));
-    let length = body.len();
-    let head = format!(
-        "POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n{signature}\
-         Content-Length: {length}\r\nConnection: close\r\n\r\n"
-    );
-    let mut stream = TcpStream::connect(host).unwrap();
-    stream.write_all(head.as_bytes()).unwrap();
-    stream.write_all(body.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let status = if path == WEBHOOK { "200" } else { "202" };
-    assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{answer}");
+    let headers = format!("Content-Type: application/json\r\n{signature}");
+    let (status, answer) = crate::running::post(url, path, &headers, body.as_bytes());
+    assert_eq!(status, if path == WEBHOOK { 200 } else { 202 }, "{answer}");
 }
 
 fn node(answer: &Value) -> (bool, String) {

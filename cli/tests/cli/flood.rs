@@ -19,6 +19,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use receipt::{Algorithm, Limits, SigningKey, sign_batch, sign_receipt};
 use serde_json::{Value, json};
+use test_engines::http::{self, Answer};
 
 /// Receipts of one batch of the second flood; a round has 28,000, fourteen times what is stored.
 const RECEIPTS_PER_BATCH: usize = 1_000;
@@ -265,34 +266,23 @@ fn send_wrong(gateway: &str) -> (SigningKey, Value) {
 }
 
 /// `GET` of the analytics API, signed by a sender's key (RFC 9421).
-fn ask_signed(url: &str, path: &str, key: &SigningKey, from: &str) -> String {
-    let host = url.strip_prefix("http://").unwrap();
+fn ask_signed(url: &str, path: &str, key: &SigningKey, from: &str) -> Answer {
     let now_s = jiff::Timestamp::now().as_second();
     let params = format!(r#"("@method" "@target-uri");created={now_s};expires={}"#, now_s + 60);
     let base = format!("\"@method\": GET\n\"@target-uri\": {url}{path}\n\"@signature-params\": {params}");
     let signature = STANDARD.encode(key.sign(base.as_bytes()).unwrap());
     let pem = key.public_key_pem().lines();
     let public: String = pem.filter(|line| !line.starts_with('-')).collect();
-    let mut stream = std::net::TcpStream::connect(host).unwrap();
-    write!(
-        stream,
-        "GET {path} HTTP/1.0\r\nHost: {host}\r\nX-Forwarded-For: {from}\r\nX-Client-Public-Key: {public}\r\n\
-         Signature-Input: sig1={params}\r\nSignature: sig1=:{signature}:\r\n\r\n"
-    )
-    .unwrap();
-    let mut text = String::new();
-    stream.read_to_string(&mut text).unwrap();
-    text
+    let headers = format!(
+        "X-Forwarded-For: {from}\r\nX-Client-Public-Key: {public}\r\n\
+         Signature-Input: sig1={params}\r\nSignature: sig1=:{signature}:\r\n"
+    );
+    http::request(url, &format!("GET {path}"), &headers, b"").unwrap()
 }
 
 /// The body of such an answer.
 pub(crate) fn get_signed(url: &str, path: &str, key: &SigningKey) -> Value {
-    let text = ask_signed(url, path, key, "198.51.100.7");
-    serde_json::from_str(text.trim_end().lines().last().unwrap()).unwrap_or_else(|_| panic!("{text}"))
-}
-
-fn status(answer: &str) -> u16 {
-    answer.split(' ').nth(1).unwrap().parse().unwrap()
+    ask_signed(url, path, key, "198.51.100.7").json()
 }
 
 // A drill: the verifier counts 10,000 keys apart.
@@ -425,7 +415,7 @@ fn floods_of_strangers_cost_an_honest_sender_and_its_publisher_nothing() {
             Box::new(|up, _| {
                 let key = SigningKey::generate(Algorithm::Ed25519).unwrap();
                 let path = format!("/api/v1/receipts/{}", uuid::Uuid::new_v4());
-                status(&ask_signed(&up.url("analytics"), &path, &key, "203.0.113.11"))
+                ask_signed(&up.url("analytics"), &path, &key, "203.0.113.11").status
             }),
         ),
         (

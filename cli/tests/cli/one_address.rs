@@ -6,21 +6,10 @@ use std::net::TcpStream;
 use crate::command::{key, ndjson, receipt, receipts, sign};
 use crate::running::{Up, get, on, post, until};
 use serde_json::{Value, json};
+use test_engines::http::{self, Answer};
 
-/// Head and body of the answer to a browser.
-fn browse(url: &str, path: &str) -> (String, String) {
-    let host = url.strip_prefix("http://").unwrap();
-    let mut stream = TcpStream::connect(host).unwrap();
-    let head = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nAccept: text/html\r\nConnection: close\r\n\r\n");
-    stream.write_all(head.as_bytes()).unwrap();
-    let mut text = String::new();
-    stream.read_to_string(&mut text).unwrap();
-    let (head, body) = text.split_once("\r\n\r\n").unwrap();
-    (head.to_ascii_lowercase(), body.to_owned())
-}
-
-fn status(head: &str) -> u16 {
-    head.split(' ').nth(1).unwrap().parse().unwrap()
+fn browse(url: &str, path: &str) -> Answer {
+    http::request(url, &format!("GET {path}"), "Accept: text/html\r\n", b"").unwrap()
 }
 
 /// Every value of `links`, whatever list it is in.
@@ -73,22 +62,26 @@ fn one_address_serves_receipts_numbers_keys_and_pages() {
     for service in ["analytics", "publisher"] {
         let document = get(&url, &format!("/openapi/{service}.json"), "").1;
         assert_eq!(document["openapi"], "3.1.0", "{service}");
-        let (head, page) = browse(&url, &format!("/docs/{service}/"));
-        assert!(status(&head) == 200 && page.contains("swagger-ui"), "{service}: {head}");
+        let page = browse(&url, &format!("/docs/{service}/"));
+        assert!(
+            page.status == 200 && page.text().contains("swagger-ui"),
+            "{service}: {page:?}"
+        );
     }
-    let (head, page) = browse(&url, "/");
+    let answer = browse(&url, "/");
+    let (page, kind) = (answer.text(), answer.header("content-type"));
+    assert!(answer.status == 200 && kind.starts_with("text/html"), "{kind}");
+    let policy = answer.header("content-security-policy");
     assert!(
-        status(&head) == 200 && head.contains("content-type: text/html"),
-        "{head}"
+        policy.starts_with("default-src 'none'; style-src 'sha256-") && !page.contains("<script"),
+        "{policy}"
     );
-    let policy = "content-security-policy: default-src 'none'; style-src 'sha256-";
-    assert!(head.contains(policy) && !page.contains("<script"), "{head}");
     let told = get(&url, "/", "").1;
     let named = links(&told);
     assert!(named.len() > 5, "{told}");
     for path in named.iter().filter(|link| link.starts_with('/')) {
-        let (head, _) = browse(&url, path);
-        assert!(status(&head) < 400, "{path}: {head}");
+        let answer = browse(&url, path);
+        assert!(answer.status < 400, "{path}: {answer:?}");
     }
     for link in ["/dashboard", "/docs", "/healthz", "/readyz"] {
         assert!(page.contains(&format!("href=\"{link}\"")), "{link}: {page}");
@@ -97,7 +90,7 @@ fn one_address_serves_receipts_numbers_keys_and_pages() {
         page.contains(&format!("href=\"{}/metrics\"", up.url("metrics"))),
         "{page}"
     );
-    let (_, docs) = browse(&url, "/docs");
+    let docs = browse(&url, "/docs").text();
     for service in ["/docs/gateway", "/docs/analytics/", "/docs/publisher/"] {
         assert!(docs.contains(&format!("href=\"{service}\"")), "{service}: {docs}");
     }

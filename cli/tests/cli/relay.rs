@@ -15,6 +15,7 @@ use crate::answering::{accepted, answering, answering_to, response};
 use crate::command::{command, key, receipts};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use test_engines::http;
 
 /// Longer than anything takes here.
 const WAIT_MAX: Duration = Duration::from_secs(60);
@@ -112,15 +113,9 @@ fn over_socket(socket: &Path, method: &str, path: &str, body: &str) -> Option<(u
 }
 
 /// Sends a request with this head; `None` if there is no whole answer.
-fn exchange(mut stream: impl Read + Write, head: &str, body: &str) -> Option<(u16, Value)> {
-    let length = body.len();
-    let request = format!("{head}Connection: close\r\nContent-Length: {length}\r\n\r\n{body}");
-    stream.write_all(request.as_bytes()).ok()?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).ok()?;
-    let (head, body) = answer.split_once("\r\n\r\n")?;
-    let status = head.split(' ').nth(1)?.parse().ok()?;
-    Some((status, serde_json::from_str(body).ok()?))
+fn exchange(stream: impl Read + Write, head: &str, body: &str) -> Option<(u16, Value)> {
+    let answer = http::exchange(stream, head, body.as_bytes()).ok()?;
+    Some((answer.status, serde_json::from_slice(&answer.body).ok()?))
 }
 
 fn content_use(number: usize) -> Value {

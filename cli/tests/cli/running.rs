@@ -1,13 +1,12 @@
 //! `receipts up` as a child process, and what a test asks of it and of its data directory.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use test_engines::http::{self, Answer};
 
 use crate::command::{Ran, command, receipts};
 
@@ -161,38 +160,19 @@ pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
 }
 
 pub(crate) fn text(url: &str, path: &str) -> String {
-    let host = url.strip_prefix("http://").unwrap();
-    let mut stream = TcpStream::connect(host).unwrap();
-    let head = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
-    stream.write_all(head.as_bytes()).unwrap();
-    let mut text = String::new();
-    let _ = stream.read_to_string(&mut text);
-    text
+    http::request(url, &format!("GET {path}"), "", b"").unwrap().text()
 }
 
+/// Status and JSON of an answer; 0 if nobody listens.
 pub(crate) fn get(url: &str, path: &str, api_key: &str) -> (u16, Value) {
-    let text = get_text(url, path, api_key);
-    let status = text
-        .split(' ')
-        .nth(1)
-        .and_then(|status| status.parse().ok())
-        .unwrap_or(0);
-    let body = text.split_once("\r\n\r\n").map_or("", |(_, body)| body);
-    (status, serde_json::from_str(body).unwrap_or_default())
+    get_answer(url, path, api_key).map_or((0, Value::Null), |answer| {
+        (answer.status, serde_json::from_slice(&answer.body).unwrap_or_default())
+    })
 }
 
-/// An answer as it came; empty if nobody listens.
-pub(crate) fn get_text(url: &str, path: &str, api_key: &str) -> String {
-    let host = url.strip_prefix("http://").unwrap();
-    let Ok(mut stream) = TcpStream::connect(host) else {
-        return String::new();
-    };
-    let head =
-        format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {api_key}\r\nConnection: close\r\n\r\n");
-    stream.write_all(head.as_bytes()).unwrap();
-    let mut text = String::new();
-    let _ = stream.read_to_string(&mut text);
-    text
+pub(crate) fn get_answer(url: &str, path: &str, api_key: &str) -> Option<Answer> {
+    let bearer = format!("Authorization: Bearer {api_key}\r\n");
+    http::request(url, &format!("GET {path}"), &bearer, b"").ok()
 }
 
 pub(crate) fn on(data: &Path, args: &[&str]) -> Ran {
@@ -209,34 +189,15 @@ pub(crate) fn new_api_key(data: &Path, domain: &str, more: &[&str]) -> String {
 
 /// Sends a POST request, and returns status and answer. `headers` are lines with their ends.
 pub(crate) fn post(url: &str, path: &str, headers: &str, body: &[u8]) -> (u16, String) {
-    let host = url.strip_prefix("http://").unwrap();
-    let mut stream = TcpStream::connect(host).unwrap();
-    let length = body.len();
-    let head = format!(
-        "POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {length}\r\n{headers}Connection: close\r\n\r\n"
-    );
-    stream.write_all(head.as_bytes()).unwrap();
-    // The answer may come before the body is read.
-    let _ = stream.write_all(body);
-    let mut text = String::new();
-    let _ = stream.read_to_string(&mut text);
-    let (head, body) = text
-        .split_once("\r\n\r\n")
-        .unwrap_or_else(|| panic!("no answer: {text}"));
-    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+    let answer = http::request(url, &format!("POST {path}"), headers, body).unwrap();
+    (answer.status, answer.text())
 }
 
 /// Has the running engine execute a statement, which no service would. Returns the answer.
 pub(crate) fn execute(data: &Path, statement: &str) -> String {
-    let mut stream = UnixStream::connect(data.join("warehouse.sock")).unwrap();
-    let length = statement.len();
-    // HTTP/1.0: the answer isn't in chunks.
-    let head = format!("POST /?database=receipts HTTP/1.0\r\nHost: x\r\nContent-Length: {length}\r\n\r\n");
-    stream.write_all(head.as_bytes()).unwrap();
-    stream.write_all(statement.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    assert!(head.starts_with("HTTP/1.0 200"), "{answer}");
-    body.to_owned()
+    let stream = UnixStream::connect(data.join("warehouse.sock")).unwrap();
+    let head = "POST /?database=receipts HTTP/1.1\r\nHost: x\r\n";
+    let answer = http::exchange(stream, head, statement.as_bytes()).unwrap();
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    answer.text()
 }

@@ -1,8 +1,6 @@
 //! `receipts send --webhook`: against a webhook whose answers the tests choose, and against a
 //! publisher's receiver whose receipts are then counted.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -235,16 +233,8 @@ fn what_a_receiver_took_is_counted_by_a_verifier_on_its_directory() {
 
 /// Lists the content of a receipt, as its publisher does.
 fn create_entry(publisher: &str, api_key: &str, content: &Value) {
-    let host = publisher.strip_prefix("http://").unwrap();
     let entry = json!({"entryId": content["entryId"], "url": content["url"], "title": "The lead"}).to_string();
-    let head = format!(
-        "POST /api/v1/publisher/entries HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {api_key}\r\n\
-         Content-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-        entry.len()
-    );
-    let mut stream = TcpStream::connect(host).unwrap();
-    stream.write_all(format!("{head}{entry}").as_bytes()).unwrap();
-    let mut answer = String::new();
-    let _ = stream.read_to_string(&mut answer);
-    assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
+    let headers = format!("Authorization: Bearer {api_key}\r\nContent-Type: application/json\r\n");
+    let (status, answer) = crate::running::post(publisher, "/api/v1/publisher/entries", &headers, entry.as_bytes());
+    assert_eq!(status, 201, "{answer}");
 }

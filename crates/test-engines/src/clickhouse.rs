@@ -282,7 +282,7 @@ impl Server {
             command
         };
         let log = folder.join(format!("clickhouse-{server}.log"));
-        let answers = move |_: &Path| http::get(http, "/ping").is_ok();
+        let answers = move |_: &Path| http::query(http, "GET /ping", "").is_ok();
         Ok(Self {
             engine: Engine::start("ClickHouse", log, Signal::KILL, command, answers)?,
             ports,
@@ -312,7 +312,7 @@ fn in_parallel<T: Send>(
 
 fn statement(port: u16, sql: &str) -> anyhow::Result<String> {
     // Without the parameter, an error in the middle of an answer has the status 200.
-    http::post(port, "/?wait_end_of_query=1", sql)
+    http::query(port, "POST /?wait_end_of_query=1", sql)
 }
 
 fn check_name(name: &str) -> anyhow::Result<()> {

@@ -11,7 +11,8 @@
 //! # Ok::<(), anyhow::Error>(())
 //! ```
 //!
-//! Everything here blocks: a start takes one to a few seconds.
+//! Engines block: a start takes one to a few seconds. Beside them are a [`fault_proxy`] and the
+//! clients of [`http`], which have no engine.
 #![forbid(unsafe_code)]
 
 mod cache;
@@ -19,8 +20,9 @@ mod certificates;
 mod clickhouse;
 mod dns;
 mod engine;
+pub mod fault_proxy;
 mod folder;
-mod http;
+pub mod http;
 mod kafka;
 mod object_store;
 mod ports;

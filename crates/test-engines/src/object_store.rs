@@ -36,10 +36,10 @@ impl ObjectStore {
             command.args(["-m", "moto.server", "--port", &port.to_string()]);
             command
         };
-        let answers = move |_: &Path| http::get(port, "/").is_ok();
+        let answers = move |_: &Path| http::query(port, "GET /", "").is_ok();
         let log = folder.path().join("object-store.log");
         let engine = Engine::start("the object store", log, Signal::KILL, command, answers)?;
-        http::put(port, "/receipts")?;
+        http::query(port, "PUT /receipts", "")?;
         Ok(Self {
             _engine: engine,
             port,

@@ -60,7 +60,7 @@ impl Prometheus {
                 .arg(format!("--web.listen-address=127.0.0.1:{port}"));
             command
         };
-        let answers = move |_: &Path| http::get(port, "/-/ready").is_ok();
+        let answers = move |_: &Path| http::query(port, "GET /-/ready", "").is_ok();
         let log = folder.path().join("prometheus.log");
         Ok(Self {
             _engine: Engine::start("Prometheus", log, Signal::KILL, command, answers)?,
@@ -75,7 +75,7 @@ impl Prometheus {
     ///
     /// No answer, or another status than 200; the body is in the error.
     pub fn get(&self, path: &str) -> anyhow::Result<String> {
-        http::get(self.port, path)
+        http::query(self.port, &format!("GET {path}"), "")
     }
 
     /// Returns the answer as JSON.

@@ -1,10 +1,7 @@
 //! A client that retries every time-out, while answers are lost.
 
-use std::time::Duration;
-
 use anyhow::{Result, ensure};
-
-use crate::proxy::{Fault, Proxy};
+use test_engines::fault_proxy::{FaultProxy, Mode};
 
 use super::Stage;
 
@@ -14,7 +11,7 @@ pub(super) async fn retries(stage: &mut Stage) -> Result<()> {
     let mut proxies = Vec::new();
     for gateway in &stage.fleet.gateways {
         let address = gateway.address.trim_start_matches("http://").parse()?;
-        proxies.push(Proxy::start(address).await?);
+        proxies.push(FaultProxy::start(address).await?);
     }
     let addresses: Vec<String> = proxies
         .iter()
@@ -25,9 +22,9 @@ pub(super) async fn retries(stage: &mut Stage) -> Result<()> {
     for _ in 0..rounds {
         stage.wait_at_random(0.2, 0.5).await;
         let victim = stage.pick(proxies.len());
-        proxies[victim].set(Fault::Mute(Duration::from_secs(5)));
+        proxies[victim].set(Mode::Unanswered);
         stage.wait_at_random(0.1, 0.4).await;
-        proxies[victim].set(Fault::None);
+        proxies[victim].set(Mode::Open);
     }
     let (report, _) = stage.settle(load).await?;
     ensure!(report.repeated_tries > 0, "no answer was lost");

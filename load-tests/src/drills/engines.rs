@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use http::StatusCode;
+use test_engines::fault_proxy::Mode;
 use tokio::task::block_in_place;
 
 use crate::check::dashboard_status;
-use crate::proxy::{Fault, Proxy};
 
 use super::Stage;
 
@@ -104,9 +104,9 @@ pub(super) async fn clickhouse_down(stage: &mut Stage) -> Result<()> {
 
 pub(super) async fn clickhouse_slow(stage: &mut Stage) -> Result<()> {
     let load = stage.load().await?;
-    stage.fleet.warehouse.set(Fault::Slow(Duration::from_millis(800)));
+    stage.fleet.warehouse.set(Mode::Slow(Duration::from_millis(800)));
     stage.wait(20.0, 5.0).await;
-    stage.fleet.warehouse.set(Fault::None);
+    stage.fleet.warehouse.set(Mode::Open);
     stage.settle(load).await?;
     Ok(())
 }
@@ -114,30 +114,30 @@ pub(super) async fn clickhouse_slow(stage: &mut Stage) -> Result<()> {
 /// Errors of every kind that isn't about the rows: none of them may make a receipt a rejected one.
 pub(super) async fn clickhouse_refusing(stage: &mut Stage) -> Result<()> {
     let load = stage.load().await?;
-    let faults = [
-        Proxy::answer(
+    let modes = [
+        Mode::answer(
             "503 Service Unavailable",
             "Code: 202. DB::Exception: Too many simultaneous queries. (TOO_MANY_SIMULTANEOUS_QUERIES)",
         ),
-        Proxy::answer(
+        Mode::answer(
             "500 Internal Server Error",
             "Code: 252. DB::Exception: Too many parts. (TOO_MANY_PARTS)",
         ),
-        Proxy::answer(
+        Mode::answer(
             "500 Internal Server Error",
             "Code: 241. DB::Exception: Memory limit exceeded. (MEMORY_LIMIT_EXCEEDED)",
         ),
-        Proxy::answer("502 Bad Gateway", "<html>bad gateway</html>"),
-        Proxy::answer(
+        Mode::answer("502 Bad Gateway", "<html>bad gateway</html>"),
+        Mode::answer(
             "403 Forbidden",
             "Code: 516. DB::Exception: Authentication failed. (AUTHENTICATION_FAILED)",
         ),
-        Fault::Away,
+        Mode::Down,
     ];
-    for fault in faults {
-        stage.fleet.warehouse.set(fault);
+    for mode in modes {
+        stage.fleet.warehouse.set(mode);
         stage.wait(4.0, 1.5).await;
-        stage.fleet.warehouse.set(Fault::None);
+        stage.fleet.warehouse.set(Mode::Open);
         stage.wait(1.0, 0.3).await;
     }
     stage.settle(load).await?;

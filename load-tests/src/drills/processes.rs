@@ -3,14 +3,11 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use test_engines::fault_proxy::Fault;
 
 use super::Stage;
 use crate::fleet::ActiveWriter;
 use crate::fleet::replica::Replica;
-use crate::proxy::Moment;
-
-/// Longest wait for the next insert under load.
-const INSERT_WAIT_MAX: Duration = Duration::from_secs(30);
 
 pub(super) async fn kill_gateway(stage: &mut Stage) -> Result<()> {
     let load = stage.load().await?;
@@ -172,20 +169,20 @@ pub(super) async fn frozen_verifier(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// At which moments of which inserts a writer is frozen.
-const FREEZING: [(&str, &str, Moment); 3] = [
+/// Inserts at which a writer is frozen, and what is held meanwhile.
+const FREEZING: [(&str, &str, Fault); 3] = [
     // It continues with the insert into `usage`.
-    ("before", "receipts", Moment::Answered),
-    ("during", "usage", Moment::Asked),
-    ("after", "usage", Moment::Answered),
+    ("before", "receipts", Fault::AnswerHeld),
+    ("during", "usage", Fault::Held),
+    ("after", "usage", Fault::AnswerHeld),
 ];
 
 /// A writer that stops without dying, before, during and after an insert: another takes the shard
 /// over, and what the frozen one had in flight when it wakes changes nothing.
 pub(super) async fn frozen_writer(stage: &mut Stage) -> Result<()> {
     let load = stage.load().await?;
-    for (when, table, moment) in FREEZING {
-        freeze_writer(stage, table, moment)
+    for (when, table, fault) in FREEZING {
+        freeze_writer(stage, table, fault)
             .await
             .with_context(|| format!("a writer that is frozen {when} an insert"))?;
     }
@@ -201,18 +198,14 @@ pub(super) async fn frozen_writer(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-async fn freeze_writer(stage: &Stage, table: &'static str, moment: Moment) -> Result<()> {
+async fn freeze_writer(stage: &Stage, table: &'static str, fault: Fault) -> Result<()> {
     let http = stage.fleet.http();
     let frozen = stage.fleet.active_writer().await?;
-    let freeze = stage.fleet.writers[frozen.index].process.freezer()?;
-    let (done, was_done) = tokio::sync::oneshot::channel();
-    stage.fleet.warehouse.at(table, moment, move || {
-        freeze();
-        let _ = done.send(());
-    });
-    tokio::time::timeout(INSERT_WAIT_MAX, was_done)
-        .await
-        .with_context(|| format!("no insert into {table}"))??;
+    let proxy = &stage.fleet.warehouse;
+    proxy.arm(table, fault);
+    proxy.reached().await.with_context(|| format!("inserts into {table}"))?;
+    stage.fleet.writers[frozen.index].process.freeze()?;
+    proxy.release();
     stage.say("the shard's writer is frozen");
     let taken_over = successor(stage, frozen.index, frozen.epoch).await;
     // With a batch that is long another's, and with more to read than it has read.

@@ -15,12 +15,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use receipt::{Algorithm, SigningKey};
+use test_engines::fault_proxy::FaultProxy;
 use test_engines::{Folder, Kafka, Postgres, Redis};
 
 use crate::http::{HttpClient, client};
 use crate::installation::Installation;
 use crate::process::Process;
-use crate::proxy::Proxy;
 
 use replica::Replica;
 
@@ -104,7 +104,7 @@ pub struct Fleet {
     /// ClickHouse's protocol over libchdb.
     pub endpoint: Process,
     /// Proxy between the services and the endpoint.
-    pub warehouse: Proxy,
+    pub warehouse: FaultProxy,
     /// The broker.
     pub kafka: Kafka,
     /// The rate limits' counts.
@@ -136,7 +136,7 @@ impl Fleet {
         endpoint.start()?;
         let http = client(4);
         endpoint.ready(&http).await?;
-        let warehouse = Proxy::start(endpoint_address).await?;
+        let warehouse = FaultProxy::start(endpoint_address).await?;
         let reached = if shape.direct {
             endpoint_address
         } else {

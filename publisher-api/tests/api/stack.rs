@@ -7,17 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use accounts::{Accounts, AccountsConfig, NewKey, Scope, Tier};
-use bytes::Bytes;
-use http::{HeaderMap, Request};
-use http_body_util::{BodyExt, Full};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
 use publisher_api::{AuthConfig, Authority, Deps, PublisherConfig};
 use serde_json::Value;
 use service::health::Health;
 use service::rate_limit::{InProcessLimiter, QuotasConfig};
 use tempfile::TempDir;
+pub(crate) use test_engines::http::Answer;
+use test_engines::http::HttpClient;
 use tokio::net::TcpListener;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use warehouse::{Target, Warehouse, WarehouseConfig};
@@ -110,7 +106,7 @@ async fn deps(dir: &Path, clock: &Arc<AtomicI64>) -> Deps {
 /// A server that ends when it is dropped.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
-    client: Client<HttpConnector, Full<Bytes>>,
+    client: HttpClient,
     _running: DropGuard,
 }
 
@@ -122,7 +118,7 @@ impl Server {
         tokio::spawn(publisher_api::run(listener, config, deps, shutdown.clone()));
         Self {
             address,
-            client: Client::builder(TokioExecutor::new()).build_http(),
+            client: HttpClient::default(),
             _running: shutdown.drop_guard(),
         }
     }
@@ -155,55 +151,7 @@ impl Server {
 
     /// Any request.
     pub(crate) async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
-        let mut request = Request::builder()
-            .method(method)
-            .uri(format!("http://{}{path}", self.address));
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        let body = Full::new(Bytes::from(body.to_owned()));
-        let answer = self.client.request(request.body(body).unwrap()).await.unwrap();
-        let (parts, body) = answer.into_parts();
-        Answer {
-            status: parts.status.as_u16(),
-            headers: parts.headers,
-            body: body.collect().await.unwrap().to_bytes(),
-        }
-    }
-}
-
-pub(crate) struct Answer {
-    pub(crate) status: u16,
-    pub(crate) headers: HeaderMap,
-    pub(crate) body: Bytes,
-}
-
-impl Answer {
-    pub(crate) fn json(&self) -> Value {
-        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.text()))
-    }
-
-    pub(crate) fn text(&self) -> String {
-        String::from_utf8(self.body.to_vec()).unwrap()
-    }
-
-    pub(crate) fn header(&self, name: &str) -> &str {
-        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
-    }
-
-    /// The JSON of an answer with this status.
-    #[track_caller]
-    pub(crate) fn expect(&self, status: u16) -> Value {
-        assert_eq!(self.status, status, "{}", self.text());
-        self.json()
-    }
-
-    /// A problem with this status and code.
-    #[track_caller]
-    pub(crate) fn refused(&self, status: u16, code: &str) -> Value {
-        let body = self.expect(status);
-        assert_eq!(body["code"], code, "{body}");
-        assert_eq!(self.header("content-type"), "application/problem+json");
-        body
+        let body = body.to_owned();
+        self.client.send(self.address, method, path, headers, body).await
     }
 }

@@ -1,4 +1,5 @@
-//! Each mail is sent once: by two replicas on one PostgreSQL, and across a crash at any step.
+//! Each mail is sent once across a crash at any step. That replicas share an outbox is tested in
+//! `crates/accounts/tests/contract`.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -7,11 +8,10 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use accounts::{
     Accounts, AccountsConfig, ChallengeWish, EntriesWish, ErasureWish, Outbox, RequestedErasure, Subject, URGENT_MS,
-    VERIFICATION_MS, VerificationMethod, WARNING_MS,
+    VERIFICATION_MS, VerificationMethod,
 };
 use publisher_api::{Postman, SmtpConfig};
 use tempfile::TempDir;
-use test_engines::Postgres;
 use tokio_util::sync::CancellationToken;
 
 use crate::mail_server::MailServer;
@@ -22,15 +22,13 @@ const LEASE_MS: i64 = 3_600_000;
 
 /// A store and the clock of its replicas.
 struct Place {
-    url: Option<String>,
     clock: Arc<AtomicI64>,
     data: TempDir,
 }
 
 impl Place {
-    fn new(url: Option<String>) -> Self {
+    fn new() -> Self {
         Self {
-            url,
             clock: Arc::new(AtomicI64::new(START_MS)),
             data: tempfile::tempdir().unwrap(),
         }
@@ -39,7 +37,6 @@ impl Place {
     async fn open(&self) -> Accounts {
         let clock = Arc::clone(&self.clock);
         let config = AccountsConfig {
-            url: self.url.clone().map(Into::into),
             wait_ms_max: 60_000,
             ..AccountsConfig::default()
         };
@@ -87,50 +84,8 @@ fn message_ids(mails: &[String]) -> HashSet<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_replicas_on_one_postgresql_send_each_mail_once() {
-    let postgres = Postgres::start().unwrap();
-    postgres.create_database("mails").unwrap();
-    let server = MailServer::start();
-    let place = Place::new(Some(postgres.url("mails")));
-    let accounts = place.open().await;
-    publisher(
-        &accounts,
-        "owner@publisher.test",
-        &["a.example", "b.example", "c.example", "d.example"],
-    )
-    .await;
-    let mut expected = 0;
-    for moved_ms in [VERIFICATION_MS - WARNING_MS, WARNING_MS - URGENT_MS, URGENT_MS] {
-        place.pass_ms(moved_ms);
-        let mut rounds = Vec::new();
-        for _ in 0..2 {
-            let postman = Arc::new(Postman::new(place.open().await, server.config()));
-            for _ in 0..2 {
-                let postman = Arc::clone(&postman);
-                rounds.push(tokio::spawn(async move {
-                    postman.round(&CancellationToken::new()).await.unwrap()
-                }));
-            }
-        }
-        let (mut queued, mut sent, mut ended) = (0, 0, 0);
-        for round in rounds {
-            let round = round.await.unwrap();
-            assert_eq!(round.failed, 0);
-            (queued, sent, ended) = (queued + round.queued, sent + round.sent, ended + round.ended);
-        }
-        expected += 4;
-        assert_eq!((queued + ended, sent), (4, 4));
-        assert_eq!(server.taken().len(), expected);
-    }
-    let mails = server.taken();
-    assert_eq!(message_ids(&mails).len(), 12, "each another one");
-    assert!(mails.iter().all(|mail| mail.starts_with("owner@publisher.test\n")));
-    assert_eq!(accounts.outbox().await.unwrap(), Outbox::default());
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crash_before_the_text_costs_nothing() {
-    let (server, place) = (MailServer::start(), Place::new(None));
+    let (server, place) = (MailServer::start(), Place::new());
     let accounts = place.open().await;
     publisher(&accounts, "owner@publisher.test", &["example.com"]).await;
     place.pass_ms(VERIFICATION_MS - URGENT_MS);
@@ -154,7 +109,7 @@ async fn a_crash_before_the_text_costs_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crash_after_the_server_took_it_sends_it_again_under_the_same_message_id() {
-    let (server, place) = (MailServer::start(), Place::new(None));
+    let (server, place) = (MailServer::start(), Place::new());
     let accounts = place.open().await;
     publisher(&accounts, "owner@publisher.test", &["example.com"]).await;
     place.pass_ms(VERIFICATION_MS - URGENT_MS);
@@ -176,7 +131,7 @@ async fn a_crash_after_the_server_took_it_sends_it_again_under_the_same_message_
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_busy_server_is_asked_again_and_a_refusal_is_final() {
-    let (server, place) = (MailServer::start(), Place::new(None));
+    let (server, place) = (MailServer::start(), Place::new());
     let accounts = place.open().await;
     publisher(&accounts, "owner@publisher.test", &["example.com"]).await;
     publisher(&accounts, "nobody@publisher.test", &["example.org"]).await;
@@ -203,7 +158,7 @@ async fn a_busy_server_is_asked_again_and_a_refusal_is_final() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_server_mails_wait_for_one() {
-    let (server, place) = (MailServer::start(), Place::new(None));
+    let (server, place) = (MailServer::start(), Place::new());
     let accounts = place.open().await;
     publisher(&accounts, "owner@publisher.test", &["example.com"]).await;
     place.pass_ms(VERIFICATION_MS - URGENT_MS);
@@ -218,7 +173,7 @@ async fn without_a_server_mails_wait_for_one() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_step_of_an_erasure_is_told_by_one_mail() {
-    let (server, place) = (MailServer::start(), Place::new(None));
+    let (server, place) = (MailServer::start(), Place::new());
     let accounts = place.open().await;
     let subject = Subject {
         issuer: "https://id.example".to_owned(),

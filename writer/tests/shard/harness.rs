@@ -9,6 +9,7 @@ use bytes::Bytes;
 use receipt_log::{EmbeddedConfig, EmbeddedLog, LogConsumer, LogInspector, LogWriter, Record, Topic};
 use service::cpu::CpuPool;
 use service::health::Health;
+use test_engines::fault_proxy::FaultProxy;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::runtime::Runtime;
@@ -17,7 +18,6 @@ use tokio_util::sync::CancellationToken;
 use warehouse::{EmbeddedEngine, PartitionProgress, ShardProgress, Target, Warehouse, WarehouseConfig};
 use writer::{Deps, GROUP, WriterConfig, WriterError};
 
-use crate::proxy::Proxy;
 use crate::verdicts::Source;
 
 const USER: &str = "writer";
@@ -130,8 +130,8 @@ impl World {
     }
 
     /// Over TCP and a proxy, as a server.
-    pub(crate) async fn behind_proxy() -> (Self, Proxy) {
-        let proxy = Proxy::before(tcp().await).await;
+    pub(crate) async fn behind_proxy() -> (Self, FaultProxy) {
+        let proxy = FaultProxy::start(tcp().await).await.unwrap();
         let (target, config) = server(&proxy, config());
         (Self::over(&target, config).await, proxy)
     }
@@ -170,8 +170,8 @@ impl World {
     }
 
     /// Another client of the same database, through a proxy of its own.
-    pub(crate) async fn second_client(&self) -> (Warehouse, Proxy) {
-        let proxy = Proxy::before(tcp().await).await;
+    pub(crate) async fn second_client(&self) -> (Warehouse, FaultProxy) {
+        let proxy = FaultProxy::start(tcp().await).await.unwrap();
         let same = WarehouseConfig {
             database: self.warehouse.database().to_owned(),
             ..WarehouseConfig::default()
@@ -181,7 +181,7 @@ impl World {
     }
 
     /// A client of the same database with another password.
-    pub(crate) fn with_password(&self, proxy: &Proxy, password: &str) -> Warehouse {
+    pub(crate) fn with_password(&self, proxy: &FaultProxy, password: &str) -> Warehouse {
         let same = WarehouseConfig {
             database: self.warehouse.database().to_owned(),
             ..WarehouseConfig::default()
@@ -522,8 +522,8 @@ async fn tcp() -> std::net::SocketAddr {
     *ADDRESS.get_or_init(start).await
 }
 
-fn server(proxy: &Proxy, config: WarehouseConfig) -> (Target, WarehouseConfig) {
-    let url = format!("http://{}", proxy.address);
+fn server(proxy: &FaultProxy, config: WarehouseConfig) -> (Target, WarehouseConfig) {
+    let url = format!("http://{}", proxy.address());
     let config = WarehouseConfig {
         url: Some(url.clone()),
         user: Some(USER.to_owned()),

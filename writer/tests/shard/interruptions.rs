@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use test_engines::fault_proxy::{Fault, Mode};
+
 use crate::harness::{World, run};
-use crate::proxy::{Fault, Mode};
 use crate::verdicts::{Source, Verdict};
 
 use Verdict::{Accepted, Rejected};
@@ -27,7 +28,7 @@ fn dies_at(table: &'static str, fault: Fault) {
             .await;
         world.append(sources[1].block(&[vec![Accepted(3), Accepted(4)]])).await;
         let writer = world.spawn();
-        proxy.reached().await;
+        proxy.reached().await.unwrap();
         writer.crash().await;
         assert_eq!(
             world.progress().await.verdicts == first_end,
@@ -74,7 +75,7 @@ fn progress_that_was_not_published_follows_at_the_next_record() {
         proxy.arm("progress", Fault::HangBefore);
         world.append(source.singles(0..4)).await;
         let writer = world.spawn();
-        proxy.reached().await;
+        proxy.reached().await.unwrap();
         writer.crash().await;
         assert!(world.warehouse.progress().await.unwrap().is_empty());
         assert_eq!(world.number("SELECT count() FROM ledger FINAL").await, 1);
@@ -120,7 +121,7 @@ fn a_stopping_writer_inserts_the_batch_in_flight() {
         world.append(source.singles(0..4)).await;
         proxy.arm("receipts", Fault::Held);
         let writer = world.spawn();
-        proxy.reached().await;
+        proxy.reached().await.unwrap();
         writer.stop.cancel();
         proxy.release();
         writer.ended().await.unwrap();

@@ -10,7 +10,6 @@ mod interruptions;
 mod older_copy;
 mod outages;
 mod owners;
-mod proxy;
 mod rebuilds;
 mod refusals;
 mod rights;

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use test_engines::fault_proxy::{Fault, Mode};
+
 use crate::harness::{World, run, wait_until};
-use crate::proxy::{Fault, Mode};
 use crate::verdicts::{Source, Verdict};
 
 use Verdict::{Accepted, Rejected};
@@ -19,7 +20,7 @@ fn cut_at(table: &'static str, fault: Fault) {
             .await;
         proxy.arm(table, fault);
         let writer = world.spawn();
-        proxy.reached().await;
+        proxy.reached().await.unwrap();
         world.append(source.block(&[vec![Accepted(2), Rejected]])).await;
         world.caught_up(writer::GROUP).await;
         wait_until("it is ready again", || writer.health.is_ready()).await;

@@ -1,9 +1,9 @@
 //! Two writers of one shard: only the newer one changes its tables.
 
+use test_engines::fault_proxy::{Fault, FaultProxy};
 use writer::GROUP;
 
 use crate::harness::{World, run};
-use crate::proxy::{Fault, Proxy};
 use crate::verdicts::{Source, Verdict};
 
 use Verdict::{Accepted, Rejected};
@@ -12,7 +12,7 @@ use Verdict::{Accepted, Rejected};
 const TABLES: [&str; 4] = ["receipts", "rejected", "ledger", "progress"];
 
 /// A world without merges, with one block in the log, whose insert into `table` meets the fault.
-async fn armed(table: &'static str, fault: Fault) -> (World, Proxy, Source) {
+async fn armed(table: &'static str, fault: Fault) -> (World, FaultProxy, Source) {
     let (world, proxy) = World::behind_proxy().await;
     world.merges("STOP").await;
     let mut source = Source::new(3, 0, 1);
@@ -28,7 +28,7 @@ fn superseded_at(table: &'static str) {
     run(async {
         let (world, proxy, mut source) = armed(table, Fault::Held).await;
         let older = world.spawn();
-        proxy.reached().await;
+        proxy.reached().await.unwrap();
 
         world.append(source.singles([10])).await;
         let (warehouse, newer_proxy) = world.second_client().await;
@@ -104,14 +104,14 @@ fn arrives_late(table: &'static str) {
     run(async {
         let (world, proxy, mut source) = armed(table, Fault::Late).await;
         let writer = world.spawn();
-        proxy.reached().await;
+        proxy.reached().await.unwrap();
         world.append(source.block(&[vec![Accepted(2), Rejected]])).await;
         world.caught_up(GROUP).await;
         assert_eq!(world.number("SELECT count() FROM writers FINAL").await, 2);
         let tables = ["receipts", "rejected", "usage", "ledger", "progress"];
         let stored = world.rows(&tables).await;
         proxy.release();
-        let answer = proxy.late_answer().await;
+        let answer = proxy.late_answer().await.unwrap();
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
         assert_eq!(world.rows(&tables).await, stored, "the late insert added nothing");
         writer.stop().await;

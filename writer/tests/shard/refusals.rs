@@ -1,7 +1,8 @@
 //! Rows that the table `receipts` refuses.
 
+use test_engines::fault_proxy::{Fault, FaultProxy};
+
 use crate::harness::{World, run, wait_until};
-use crate::proxy::Fault;
 use crate::verdicts::{POISON, Source, Verdict, is_poison};
 
 use Verdict::{Accepted, Rejected};
@@ -34,7 +35,7 @@ fn refused_rows_are_rejected_alone() {
 
 /// Blocks of two partitions, of which the constraint refuses nine rows, written by a writer that
 /// dies before the ledger.
-async fn written_without_ledger(world: &World, proxy: &crate::proxy::Proxy, sources: &mut [Source; 2]) {
+async fn written_without_ledger(world: &World, proxy: &FaultProxy, sources: &mut [Source; 2]) {
     for first in [0, 20] {
         world
             .append(sources[0].block(&[(first..first + 20).map(Accepted).collect()]))
@@ -45,7 +46,7 @@ async fn written_without_ledger(world: &World, proxy: &crate::proxy::Proxy, sour
         .await;
     proxy.arm("ledger", Fault::HangBefore);
     let writer = world.spawn();
-    proxy.reached().await;
+    proxy.reached().await.unwrap();
     writer.crash().await;
     assert_eq!(world.number("SELECT count() FROM ledger").await, 0);
 }

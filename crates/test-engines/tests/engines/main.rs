@@ -4,6 +4,7 @@
 
 mod clickhouse;
 mod dns;
+mod fault_proxy;
 mod kafka;
 mod orphans;
 mod postgres;
