@@ -103,6 +103,28 @@ fn every_alert_is_tested_both_ways() {
     }
 }
 
+/// Parts of a dashboard's query that show that it is of errors.
+const ERRORS: &[&str] = &[
+    "_refused_total",
+    "_failures_total",
+    "_errors_total",
+    "_timeouts_total",
+    "status=~\\\"5..",
+];
+
+#[test]
+fn panels_of_errors_show_0_without_one() {
+    let mut seen = 0;
+    for (file, text) in files("helm/receipts/files/dashboards", "json") {
+        let of_errors = |query: &&str| ERRORS.iter().any(|part| query.contains(part));
+        for query in values(&text, "\"expr\":").filter(of_errors) {
+            seen += 1;
+            assert!(query.contains("or on() vector(0)"), "{file}: {query} has no data");
+        }
+    }
+    assert!(seen > 8, "the search itself found too little: {seen}");
+}
+
 /// The metrics that a text names, with the selector behind each.
 fn named(text: &str) -> Vec<(String, String)> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';

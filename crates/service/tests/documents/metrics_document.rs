@@ -36,7 +36,7 @@ const AREAS: &[(&str, &[&str])] = &[
 ];
 
 fn area(row: &MetricDoc) -> Option<&'static str> {
-    let word = row.name.split('_').nth(1)?;
+    let word = row.area();
     AREAS
         .iter()
         .find(|(_, words)| words.contains(&word))
