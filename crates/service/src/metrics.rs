@@ -86,7 +86,8 @@ macro_rules! rows {
 /// Every metric of every crate, by area.
 pub const METRICS: &[MetricDoc] = rows! {
     // service
-    Gauge "receipts_build_info" "1" ["version"] "Always 1; the label is the version that runs.";
+    Gauge "receipts_build_info" "1" ["version", "commit"] "Always 1; the labels are what runs.";
+    Gauge "receipts_certificate_expiry_timestamp_seconds" "seconds" ["setting"] "When the first of a file's certificates ends, since the Unix epoch; of the files as they were at the start.";
     Gauge "receipts_component_ready" "1" ["component"] "1 while a part of `/readyz` is ready or degraded, 0 while it isn't.";
     Gauge "receipts_cpu_jobs" "jobs" ["pool"] "Jobs running and waiting on the pool.";
     Counter "receipts_cpu_panics_total" "jobs" ["pool"] "CPU jobs that panicked: a bug each.";

@@ -16,6 +16,19 @@ use Values::{Named, OneOf};
 /// (`""`).
 pub const LABELS: &[(&str, &str, Values)] = &[
     ("", "version", Named("the version that runs")),
+    ("", "commit", Named("the commit that it was built from, or `unknown`")),
+    (
+        "",
+        "setting",
+        OneOf(&[
+            "kafka.ssl_ca",
+            "kafka.ssl_certificate",
+            "warehouse.tls_ca_file",
+            "warehouse.tls_certificate_file",
+            "redis.tls_ca_file",
+            "accounts.url",
+        ]),
+    ),
     (
         "",
         "component",

@@ -32,7 +32,10 @@ const AREAS: &[(&str, &[&str])] = &[
         ],
     ),
     ("Limits", &["limiter", "rate"]),
-    ("Every process", &["build", "component", "cpu", "telemetry"]),
+    (
+        "Every process",
+        &["build", "certificate", "component", "cpu", "telemetry"],
+    ),
 ];
 
 fn area(row: &MetricDoc) -> Option<&'static str> {
