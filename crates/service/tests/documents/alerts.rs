@@ -148,7 +148,7 @@ fn named(text: &str) -> Vec<(String, String)> {
 }
 
 /// Labels that Prometheus and the cluster put to every series, and the file's own.
-const ADDED: &[&str] = &["job", "instance", "namespace", "pod", "le"];
+const ADDED: &[&str] = &["job", "instance", "namespace", "release", "pod", "le"];
 
 #[test]
 fn nothing_asks_for_a_metric_a_label_or_a_value_that_isnt_there() {
