@@ -103,6 +103,26 @@ fn every_alert_is_tested_both_ways() {
     }
 }
 
+#[test]
+fn outages_are_tested_with_alertmanagers_rules() {
+    let rules = std::fs::read_to_string(root().join("helm/receipts/files/alertmanager.yaml")).unwrap();
+    let tests = std::fs::read_to_string(root().join("helm/alert-tests/outages.yaml")).unwrap();
+    let sources: Vec<_> = values(&rules, "- source_matchers: [")
+        .map(|source| source.trim_end_matches(']'))
+        .collect();
+    let targets: Vec<_> = values(&rules, "- alertname").collect();
+    assert_eq!(sources.len(), targets.len());
+    assert_eq!(
+        tests.matches("unless on (namespace, release, alertname)").count(),
+        sources.len()
+    );
+    for (source, target) in sources.iter().zip(targets) {
+        let inhibited = format!("ALERTS{{alertname{target}}}\n          and on (namespace, release) ");
+        let by = format!("ALERTS{{alertstate=\"firing\", {source}}}");
+        assert!(tests.contains(&(inhibited + &by)), "{source} {target}");
+    }
+}
+
 /// Parts of a dashboard's query that show that it is of errors.
 const ERRORS: &[&str] = &[
     "_refused_total",
