@@ -64,12 +64,42 @@ fn every_alert_has_a_runbook_and_every_runbook_an_alert() {
         let wanted = [
             &*format!("# {name}"),
             "## What users feel",
+            "## How long it may wait",
             "## Confirm",
             "## Causes, most likely first",
             "## Fix",
             "## Over when",
         ];
         assert_eq!(headings, wanted);
+    }
+}
+
+/// The query that a runbook confirms its alert with, and the panel that shows it.
+fn confirmation(page: &str) -> (&str, &str) {
+    let confirm = page.split_once("## Confirm\n\n```promql\n").unwrap().1;
+    let (query, rest) = confirm.split_once("\n```\n\nPanel: `/d/").unwrap();
+    (query, rest.lines().next().unwrap())
+}
+
+#[test]
+fn every_runbook_has_one_query_to_confirm_and_a_panel_that_is_there() {
+    let dashboards = files("helm/receipts/files/dashboards", "json");
+    for (name, page) in files("docs/runbooks", "md") {
+        if name == "README" {
+            continue;
+        }
+        let (query, panel) = confirmation(&page);
+        assert!(!query.is_empty() && !query.contains('\n'), "{name}: {query}");
+        // ID?viewPanel=NUMBER` (TITLE).
+        let (place, title) = panel.split_once("` (").unwrap();
+        let (dashboard, number) = place.split_once("?viewPanel=").unwrap();
+        let text = dashboards
+            .get(dashboard)
+            .unwrap_or_else(|| panic!("{name}: no dashboard {dashboard}"));
+        let wanted = format!("\"title\": \"{}\",", title.trim_end_matches(")."));
+        let at_panel = text.split_once(&format!("\"id\": {number},\n")).map(|(_, rest)| rest);
+        let found = at_panel.and_then(|rest| rest.lines().find(|line| line.trim_start().starts_with("\"title\"")));
+        assert_eq!(found.map(str::trim), Some(&*wanted), "{name}: {panel}");
     }
 }
 
@@ -184,10 +214,24 @@ fn nothing_asks_for_a_metric_a_label_or_a_value_that_isnt_there() {
         *text = text.replace(" {{- . -}} ", "namespace=\"r\"");
         assert_eq!(named(text).len(), 8, "{text}");
         for query in text.lines().filter(|line| line.starts_with('(')) {
-            assert!(tests["scaling"].contains(query), "no test in helm/alert-tests of {query}");
+            assert!(
+                tests["scaling"].contains(query),
+                "no test in helm/alert-tests of {query}"
+            );
         }
     }
-    for (file, text) in rules.iter().chain(&dashboards).chain(&tests).chain(&asked) {
+    let mut pages = files("docs/runbooks", "md");
+    pages.remove("README");
+    for page in pages.values_mut() {
+        *page = confirmation(page).0.to_owned();
+    }
+    for (file, text) in rules
+        .iter()
+        .chain(&dashboards)
+        .chain(&tests)
+        .chain(&asked)
+        .chain(&pages)
+    {
         let text = text.replace("\\\"", "\"");
         // A group's or a dashboard's own name isn't a series; metrics have underscores, those have
         // hyphens.
