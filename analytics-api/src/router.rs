@@ -59,6 +59,7 @@ pub(crate) fn router(app: &Arc<AnalyticsState>, live: Arc<Live>, local: SocketAd
     let open = open().route_layer(Extension(Addresses::new(&document())));
     let all = openapi::router().merge(keyed).merge(either).merge(signed).merge(open);
     let (routes, document) = all.split_for_parts();
+    around.start_at_zero(document.paths.paths.keys());
     let docs = web::docs::router("analytics", openapi::finished(document, &app.config));
     routes
         .merge(docs)

@@ -3,6 +3,9 @@
 /// `-V`: the version of this package.
 pub const SHORT: &str = env!("CARGO_PKG_VERSION");
 
+/// Commit that this program was built from, or `unknown`.
+pub const COMMIT: &str = env!("RECEIPTS_BUILD_SHORT_COMMIT");
+
 /// `--version`: version, commit, and the engine that `receipts up` loads.
 pub const LONG: &str = concat!(
     env!("CARGO_PKG_VERSION"),

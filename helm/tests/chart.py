@@ -298,11 +298,23 @@ def check_routes(chart):
 
 
 def check_monitoring(objects):
-    """Rules and dashboards arrive as their files have them."""
+    """Rules and dashboards arrive as their files have them, and every selector of a rule has the release's matchers."""
     files = sorted((CHART / "files/rules").glob("*.yaml"))
     wanted = [group for file in files for group in yaml.safe_load(file.read_text())["groups"]]
     rules = sorted((one for one in objects if one["kind"] == "PrometheusRule"), key=lambda one: one["metadata"]["name"])
-    assert wanted and [group for one in rules for group in one["spec"]["groups"]] == wanted
+    groups = [group for one in rules for group in one["spec"]["groups"]]
+    for rule in find(groups, "rules"):
+        for one in rule:
+            named = re.findall(r"\b(?:receipts[_:][a-z0-9_:]+|up|kube_[a-z_]+)\b(.{0,24})", one["expr"])
+            assert named and all(rest.startswith('{namespace="here"') for rest in named), one["expr"]
+            release = '{namespace="here",release="rel"'
+            bare = one["expr"].replace(release + ", ", "{").replace(release + "}", "")
+            bare = bare.replace('{namespace="here", ', "{").replace('{namespace="here"}', "")
+            one["expr"] = bare.replace("rel-receipts", ".*receipts.*")
+    assert wanted and groups == wanted
+    (monitor,) = [one for one in objects if one["kind"] == "ServiceMonitor"]
+    (endpoint,) = monitor["spec"]["endpoints"]
+    assert {one["targetLabel"] for one in endpoint["relabelings"]} == {"job", "release"}, endpoint
     shown = [one["data"] for one in objects if one["kind"] == "ConfigMap" and "-dashboard-" in one["metadata"]["name"]]
     files = list((CHART / "files/dashboards").glob("*.json"))
     assert files and len(shown) == len(files)
@@ -623,6 +635,8 @@ def check_scaling(chart):
     trigger, busy = scaled["triggers"]
     assert scaled["maxReplicaCount"] == 12 and trigger["metricType"] == "Value", scaled
     assert 'receipts_kafka_lag_records{log="receipts",namespace="here"}' in trigger["metadata"]["query"], trigger
+    monitored = only(chart.template(ENGINES, {"verifier": {"autoscaling": {"enabled": True}}}, {"monitoring": {"serviceMonitor": {"enabled": True}}}), "ScaledObject")
+    assert '{log="receipts",namespace="here",release="rel"}' in monitored["spec"]["triggers"][0]["metadata"]["query"], monitored
     # Dashboards are to be 10 s old at most; a group that keeps up, with nothing waiting, is held by
     # its CPU.
     assert float(trigger["metadata"]["threshold"]) <= 5, trigger

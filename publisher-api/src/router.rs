@@ -71,6 +71,7 @@ pub(crate) fn router(app: &Arc<PublisherState>) -> Router {
         .merge(personal)
         .merge(open())
         .split_for_parts();
+    around.start_at_zero(document.paths.paths.keys());
     routes
         .merge(web::docs::router("publisher", openapi::finished(document)))
         .merge(web::problems::router())

@@ -121,3 +121,18 @@ fn count(part: &EncodedPartition) {
         histogram!("receipts_verifier_block_receipts").record(part.counts.received as f64);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use receipt::RejectReason;
+    use service::metrics::labels::{Values, values_of};
+
+    /// So that each is counted from 0.
+    #[test]
+    fn every_reason_is_a_value_of_its_metric() {
+        let listed = values_of("receipts_verifier_rejected_total", "reason").unwrap();
+        let reasons: Vec<&str> = RejectReason::ALL.iter().map(|reason| reason.as_str()).collect();
+        assert_eq!(listed, Values::OneOf(reasons.leak()));
+    }
+}

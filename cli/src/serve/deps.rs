@@ -11,6 +11,7 @@ use receipt::Judge;
 use receipt_log::{Log, LogOpenError};
 use service::cpu::CpuPool;
 use service::health::Health;
+use service::metrics::start_at_zero;
 use service::rate_limit::RateLimiter;
 use tokio_util::sync::CancellationToken;
 use verifier::Policies;
@@ -29,8 +30,12 @@ const VERIFIER_QUEUE_MAX: usize = 4;
 /// The writer decodes one batch of each shard at a time.
 const WRITER_QUEUE_MAX: usize = 64;
 
+/// Areas of the metrics that both APIs count.
+const API_AREAS: &[&str] = &["accounts", "limiter", "rate", "warehouse"];
+
 /// The cache of registered keys and operators, refreshed until `stop`.
 pub fn registry(settings: &Settings, accounts: &Accounts, stop: &CancellationToken) -> RegistryCache {
+    start_at_zero(&["registry"]);
     RegistryCache::start(accounts.clone(), settings.policy.registry(), stop.clone())
 }
 
@@ -44,6 +49,7 @@ pub fn gateway(
     routes: Routes,
     health: &Health,
 ) -> Result<gateway::Deps, CommandFailure> {
+    start_at_zero(&["gateway"]);
     let keys = match routes {
         Routes::All => AcknowledgementKeys::open(&settings.gateway.acknowledgement_keys, settings.data.root()),
         // Its 200 has no acknowledgement: the sender knows the verdict.
@@ -74,6 +80,7 @@ pub fn verifier(
     stop: &CancellationToken,
     health: &Health,
 ) -> Result<verifier::Deps, CommandFailure> {
+    start_at_zero(&["verifier"]);
     let policy = settings.policy.policy();
     let shard_map = receipts
         .is_shared()
@@ -103,6 +110,7 @@ pub fn writer(
     warehouse: &Warehouse,
     health: &Health,
 ) -> Result<writer::Deps, CommandFailure> {
+    start_at_zero(&["writer", "warehouse"]);
     Ok(writer::Deps {
         consumer: blocking(|| verdicts.consumer(writer::GROUP))?,
         evidence: blocking(|| writer::evidence::consumer(verdicts, &settings.writer))?,
@@ -121,6 +129,8 @@ pub fn analytics(
     limiter: Arc<dyn RateLimiter>,
     health: &Health,
 ) -> analytics_api::Deps {
+    start_at_zero(API_AREAS);
+    start_at_zero(&["analytics", "audit", "live", "usage"]);
     analytics_api::Deps {
         warehouse: warehouse.clone(),
         accounts: accounts.clone(),
@@ -142,6 +152,8 @@ pub fn publisher(
     limiter: Arc<dyn RateLimiter>,
     health: &Health,
 ) -> Result<publisher_api::Deps, CommandFailure> {
+    start_at_zero(API_AREAS);
+    start_at_zero(&["publisher", "mails", "outbound"]);
     let outbound = OutboundClient::new(&settings.outbound).map_err(CommandFailure::input)?;
     let authority = Authority::new(&settings.auth, settings.data.root(), &outbound);
     Ok(publisher_api::Deps {

@@ -1,9 +1,11 @@
 //! `receipts serve`: one service in a process of its own.
 //!
 //! - `process`: the process, from its engines to its drain
+//! - `certificates`: when the certificates in files end
 //! - [`engines`] and [`deps`]: the engines, and the dependencies of the services on them; also for
 //!   `receipts up`
 
+mod certificates;
 pub mod deps;
 pub mod engines;
 mod process;
@@ -16,6 +18,7 @@ use config::ConfigFaults;
 
 use crate::failure::{CommandFailure, CommandOutcome};
 use crate::settings::{Settings, SettingsArgs};
+use crate::version;
 
 const AFTER_HELP: &str = "\
 Production runs each service in processes of its own, on the Kafka, ClickHouse, PostgreSQL and Redis that the configuration \
@@ -72,6 +75,13 @@ enum ServiceName {
     PublisherApi,
     /// A publisher's own receiver of receipts that AI clients deliver
     Webhook,
+}
+
+/// Publishes the metrics that a process has from its start: what runs, and when its certificates
+/// end.
+pub fn publish(settings: &Settings) {
+    service::telemetry::publish_build(version::COMMIT);
+    certificates::publish(settings);
 }
 
 impl Serve {

@@ -13,7 +13,7 @@ use service::telemetry::{self, PrometheusHandle};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::{ServiceName, deps, engines};
+use super::{ServiceName, deps, engines, publish};
 use crate::failure::CommandFailure;
 use crate::settings::Settings;
 
@@ -45,6 +45,7 @@ pub(super) fn run(service: ServiceName, settings: &Settings) -> Result<(), Comma
             service::shutdown::signals().map_err(CommandFailure::unavailable)?
         },
     };
+    publish(settings);
     // Opening and closing a log waits for the disk or the brokers: not on the runtime.
     let (ended, logs) = match service {
         ServiceName::Gateway | ServiceName::Webhook => {

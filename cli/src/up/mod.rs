@@ -128,6 +128,7 @@ async fn run(settings: &Settings) -> Result<(), CommandFailure> {
     let shutdown = service::shutdown::signals().map_err(CommandFailure::unavailable)?;
     let listeners = Listeners::bind(settings)?;
     let metrics = telemetry::install_metrics().map_err(CommandFailure::unavailable)?;
+    crate::serve::publish(settings);
     let health = Health::new();
     // The services say how they are only once they run, and reading back a log and tables takes its
     // time.

@@ -12,6 +12,7 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use service::health::Health;
 use service::problem::{Kind, Problem};
+use service::process;
 use service::request_id::RequestId;
 use service::telemetry::PrometheusHandle;
 use tokio::net::TcpListener;
@@ -110,7 +111,7 @@ fn answer(request: &Request<Incoming>, metrics: &PrometheusHandle, health: &Heal
         "/healthz" => health.liveness_response(),
         "/readyz" => health.readiness_response(),
         _ => {
-            let mut response = Response::new(Full::new(Bytes::from(metrics.render())));
+            let mut response = Response::new(Full::new(Bytes::from(metrics.render() + &process::metrics_text())));
             let headers = response.headers_mut();
             headers.insert(
                 CONTENT_TYPE,

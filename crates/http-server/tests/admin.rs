@@ -67,7 +67,7 @@ async fn metrics_are_prometheus_text() {
         text.contains("receipts_cpu_refused_total{pool=\"admin-test\"} 3"),
         "{text}"
     );
-    assert!(text.contains("receipts_build_info{version="), "{text}");
+    assert!(text.contains("\nprocess_resident_memory_bytes "), "{text}");
     let head = ask(admin.address, "HEAD", "/metrics").await;
     assert!(
         head.starts_with("HTTP/1.1 200 ") && head.ends_with("\r\n\r\n"),

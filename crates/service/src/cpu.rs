@@ -96,6 +96,9 @@ impl CpuPool {
 
     fn of(name: &'static str, threads: Threads, queue_max: usize) -> Self {
         let places = (threads.count() + queue_max).min(Semaphore::MAX_PERMITS);
+        // A counter that begins with its first event has no rate of it.
+        counter!("receipts_cpu_panics_total", "pool" => name).increment(0);
+        counter!("receipts_cpu_refused_total", "pool" => name).increment(0);
         Self {
             name,
             threads,

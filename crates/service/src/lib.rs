@@ -4,6 +4,7 @@
 //! | module | noun |
 //! |---|---|
 //! | [`telemetry`], [`metrics`] | log lines on stderr, the list of metrics |
+//! | [`process`] | the standard metrics of a process |
 //! | [`health`] | what readiness is made of |
 //! | [`shutdown`] | signals and the time to drain |
 //! | [`problem`] | error kind -> HTTP status and RFC 9457 body, in one table |
@@ -28,6 +29,7 @@ pub mod instant;
 pub mod metrics;
 pub mod problem;
 pub mod problem_page;
+pub mod process;
 pub mod rate_limit;
 pub mod request_id;
 pub mod retry;

@@ -7,7 +7,8 @@
 
 pub mod labels;
 
-use metrics::Unit;
+use labels::{Values, values_of};
+use metrics::{Label, Unit};
 
 /// Kind of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +48,26 @@ impl MetricDoc {
                 (_, rest) => rest == Some(""),
             })
     }
+
+    /// Area of the metric: the second word of its name.
+    #[must_use]
+    pub fn area(&self) -> &'static str {
+        self.name.split('_').nth(1).unwrap_or_default()
+    }
+
+    /// Every combination of the labels' values; none if a label has no list of them.
+    fn label_sets(&self) -> Vec<Vec<Label>> {
+        self.labels.iter().fold(vec![Vec::new()], |sets, label| {
+            let Some(Values::OneOf(values)) = values_of(self.name, label) else {
+                return Vec::new();
+            };
+            let with = |set: Vec<Label>| {
+                let one = |value: &&'static str| [&set[..], &[Label::new(*label, *value)]].concat();
+                values.iter().map(one).collect::<Vec<_>>()
+            };
+            sets.into_iter().flat_map(with).collect()
+        })
+    }
 }
 
 /// Rows of the list, each in a line: kind, name, unit, labels, help.
@@ -65,7 +86,8 @@ macro_rules! rows {
 /// Every metric of every crate, by area.
 pub const METRICS: &[MetricDoc] = rows! {
     // service
-    Gauge "receipts_build_info" "1" ["version"] "Always 1; the label is the version that runs.";
+    Gauge "receipts_build_info" "1" ["version", "commit"] "Always 1; the labels are what runs.";
+    Gauge "receipts_certificate_expiry_timestamp_seconds" "seconds" ["setting"] "When the first of a file's certificates ends, since the Unix epoch; of the files as they were at the start.";
     Gauge "receipts_component_ready" "1" ["component"] "1 while a part of `/readyz` is ready or degraded, 0 while it isn't.";
     Gauge "receipts_cpu_jobs" "jobs" ["pool"] "Jobs running and waiting on the pool.";
     Counter "receipts_cpu_panics_total" "jobs" ["pool"] "CPU jobs that panicked: a bug each.";
@@ -180,6 +202,18 @@ pub const METRICS: &[MetricDoc] = rows! {
     Histogram "receipts_warehouse_query_seconds" "seconds" ["query"] "Time of a question.";
 };
 
+/// Publishes the counters of `areas`, the second words of their names, at 0. Of a counter that
+/// begins with its first event, no rate shows that event. Counters with a label that isn't a list
+/// of [`labels`] begin with their events.
+pub fn start_at_zero(areas: &[&str]) {
+    let is_wanted = |row: &&MetricDoc| row.kind == MetricKind::Counter && areas.contains(&row.area());
+    for row in METRICS.iter().filter(is_wanted) {
+        for labels in row.label_sets() {
+            metrics::counter!(row.name, labels).increment(0);
+        }
+    }
+}
+
 /// Tells the recorder help and unit of every metric. Called by
 /// [`crate::telemetry::install_metrics`].
 pub(crate) fn describe() {
@@ -199,6 +233,7 @@ pub(crate) fn describe() {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use std::collections::HashSet;
 
     use super::*;
@@ -270,6 +305,28 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn counters_of_an_area_start_at_zero_where_their_labels_are_lists() {
+        let metrics = crate::telemetry::install_metrics().unwrap();
+        start_at_zero(&["mails", "registry", "gateway"]);
+        let text = metrics.render();
+        for series in [
+            r#"receipts_mails_total{outcome="refused"} 0"#,
+            r#"receipts_registry_lookups_total{subject="publishers",outcome="failed"} 0"#,
+            "receipts_gateway_clock_steps_total 0",
+        ] {
+            assert!(text.contains(series), "{series}: {text}");
+        }
+        assert!(
+            !text.contains("receipts_gateway_refused_total{"),
+            "codes aren't a list: {text}"
+        );
+        assert!(
+            !text.contains("receipts_outbound_requests_total{"),
+            "another area: {text}"
+        );
     }
 
     #[test]

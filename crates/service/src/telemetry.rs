@@ -169,8 +169,12 @@ pub fn install_metrics() -> Result<PrometheusHandle, TelemetryError> {
     let handle = recorder.handle();
     metrics::set_global_recorder(recorder).map_err(|error| failed(&error))?;
     crate::metrics::describe();
-    metrics::gauge!("receipts_build_info", "version" => env!("CARGO_PKG_VERSION")).set(1.0);
     Ok(INSTALLED.get_or_init(|| handle).clone())
+}
+
+/// Publishes the version that runs, and the commit that it was built from.
+pub fn publish_build(commit: &'static str) {
+    metrics::gauge!("receipts_build_info", "version" => env!("CARGO_PKG_VERSION"), "commit" => commit).set(1.0);
 }
 
 /// Lets one log line through per period and counts the others: an engine that is away must not fill
@@ -223,9 +227,10 @@ mod tests {
         metrics::histogram!("receipts_cpu_run_seconds", "pool" => "telemetry-test").record(0.002);
         metrics::histogram!("receipts_test_size_bytes").record(300.0);
         metrics::histogram!("receipts_test_block_receipts").record(3.0);
+        publish_build("0123456789ab");
         let text = install_metrics().unwrap().render();
         assert!(
-            handle.render().contains("receipts_build_info{version="),
+            handle.render().contains(r#",commit="0123456789ab"} 1"#),
             "one recorder behind both handles"
         );
         assert!(

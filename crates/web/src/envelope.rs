@@ -28,6 +28,26 @@ pub struct Envelope {
     pub head_bytes_max: usize,
 }
 
+/// Statuses of answers that are our fault.
+const FAULTS: [&str; 2] = ["500", "503"];
+
+impl Envelope {
+    /// Publishes the counts of answers that are our fault at 0, for each of `routes`, the patterns
+    /// of the addresses.
+    pub fn start_at_zero<'a>(self, routes: impl IntoIterator<Item = &'a String>) {
+        for route in routes {
+            for status in FAULTS {
+                let labels = [
+                    ("api", self.api.to_owned()),
+                    ("route", route.clone()),
+                    ("status", status.to_owned()),
+                ];
+                metrics::counter!("receipts_api_requests_total", &labels).increment(0);
+            }
+        }
+    }
+}
+
 /// The outermost layer.
 pub async fn envelope(
     State(api): State<Envelope>,

@@ -16,6 +16,19 @@ use Values::{Named, OneOf};
 /// (`""`).
 pub const LABELS: &[(&str, &str, Values)] = &[
     ("", "version", Named("the version that runs")),
+    ("", "commit", Named("the commit that it was built from, or `unknown`")),
+    (
+        "",
+        "setting",
+        OneOf(&[
+            "kafka.ssl_ca",
+            "kafka.ssl_certificate",
+            "warehouse.tls_ca_file",
+            "warehouse.tls_certificate_file",
+            "redis.tls_ca_file",
+            "accounts.url",
+        ]),
+    ),
     (
         "",
         "component",
@@ -169,7 +182,23 @@ pub const LABELS: &[(&str, &str, Values)] = &[
     (
         "receipts_verifier_rejected_total",
         "reason",
-        Named("a reason of `receipts rejected list`: `bad_signature`, `malformed`, ..."),
+        OneOf(&[
+            "malformed",
+            "bad_signature",
+            "bad_batch_signature",
+            "batch_abandoned",
+            "bad_request_signature",
+            "bad_public_key",
+            "key_algorithm_mismatch",
+            "bad_content_hash",
+            "timestamp_out_of_range",
+            "unsupported_version",
+            "unsupported_algorithm",
+            "refused_by_warehouse",
+            "client_key_unknown",
+            "client_key_revoked",
+            "entry_unknown",
+        ]),
     ),
     ("receipts_writer_stage_seconds", "stage", OneOf(&["insert"])),
     ("", "stage", OneOf(&["judge", "encode", "append"])),

@@ -64,12 +64,42 @@ fn every_alert_has_a_runbook_and_every_runbook_an_alert() {
         let wanted = [
             &*format!("# {name}"),
             "## What users feel",
+            "## How long it may wait",
             "## Confirm",
             "## Causes, most likely first",
             "## Fix",
             "## Over when",
         ];
         assert_eq!(headings, wanted);
+    }
+}
+
+/// The query that a runbook confirms its alert with, and the panel that shows it.
+fn confirmation(page: &str) -> (&str, &str) {
+    let confirm = page.split_once("## Confirm\n\n```promql\n").unwrap().1;
+    let (query, rest) = confirm.split_once("\n```\n\nPanel: `/d/").unwrap();
+    (query, rest.lines().next().unwrap())
+}
+
+#[test]
+fn every_runbook_has_one_query_to_confirm_and_a_panel_that_is_there() {
+    let dashboards = files("helm/receipts/files/dashboards", "json");
+    for (name, page) in files("docs/runbooks", "md") {
+        if name == "README" {
+            continue;
+        }
+        let (query, panel) = confirmation(&page);
+        assert!(!query.is_empty() && !query.contains('\n'), "{name}: {query}");
+        // ID?viewPanel=NUMBER` (TITLE).
+        let (place, title) = panel.split_once("` (").unwrap();
+        let (dashboard, number) = place.split_once("?viewPanel=").unwrap();
+        let text = dashboards
+            .get(dashboard)
+            .unwrap_or_else(|| panic!("{name}: no dashboard {dashboard}"));
+        let wanted = format!("\"title\": \"{}\",", title.trim_end_matches(")."));
+        let at_panel = text.split_once(&format!("\"id\": {number},\n")).map(|(_, rest)| rest);
+        let found = at_panel.and_then(|rest| rest.lines().find(|line| line.trim_start().starts_with("\"title\"")));
+        assert_eq!(found.map(str::trim), Some(&*wanted), "{name}: {panel}");
     }
 }
 
@@ -103,6 +133,48 @@ fn every_alert_is_tested_both_ways() {
     }
 }
 
+#[test]
+fn outages_are_tested_with_alertmanagers_rules() {
+    let rules = std::fs::read_to_string(root().join("helm/receipts/files/alertmanager.yaml")).unwrap();
+    let tests = std::fs::read_to_string(root().join("helm/alert-tests/outages.yaml")).unwrap();
+    let sources: Vec<_> = values(&rules, "- source_matchers: [")
+        .map(|source| source.trim_end_matches(']'))
+        .collect();
+    let targets: Vec<_> = values(&rules, "- alertname").collect();
+    assert_eq!(sources.len(), targets.len());
+    assert_eq!(
+        tests.matches("unless on (namespace, release, alertname)").count(),
+        sources.len()
+    );
+    for (source, target) in sources.iter().zip(targets) {
+        let inhibited = format!("ALERTS{{alertname{target}}}\n          and on (namespace, release) ");
+        let by = format!("ALERTS{{alertstate=\"firing\", {source}}}");
+        assert!(tests.contains(&(inhibited + &by)), "{source} {target}");
+    }
+}
+
+/// Parts of a dashboard's query that show that it is of errors.
+const ERRORS: &[&str] = &[
+    "_refused_total",
+    "_failures_total",
+    "_errors_total",
+    "_timeouts_total",
+    "status=~\\\"5..",
+];
+
+#[test]
+fn panels_of_errors_show_0_without_one() {
+    let mut seen = 0;
+    for (file, text) in files("helm/receipts/files/dashboards", "json") {
+        let of_errors = |query: &&str| ERRORS.iter().any(|part| query.contains(part));
+        for query in values(&text, "\"expr\":").filter(of_errors) {
+            seen += 1;
+            assert!(query.contains("or on() vector(0)"), "{file}: {query} has no data");
+        }
+    }
+    assert!(seen > 8, "the search itself found too little: {seen}");
+}
+
 /// The metrics that a text names, with the selector behind each.
 fn named(text: &str) -> Vec<(String, String)> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
@@ -126,7 +198,7 @@ fn named(text: &str) -> Vec<(String, String)> {
 }
 
 /// Labels that Prometheus and the cluster put to every series, and the file's own.
-const ADDED: &[&str] = &["job", "instance", "namespace", "pod", "le"];
+const ADDED: &[&str] = &["job", "instance", "namespace", "release", "pod", "le"];
 
 #[test]
 fn nothing_asks_for_a_metric_a_label_or_a_value_that_isnt_there() {
@@ -139,10 +211,27 @@ fn nothing_asks_for_a_metric_a_label_or_a_value_that_isnt_there() {
     let mut asked = files("helm/receipts/templates", "tpl");
     asked.retain(|name, _| name == "_seconds_to_drain");
     for text in asked.values_mut() {
-        *text = text.replace(" {{- . -}} ", "");
-        assert_eq!(named(text).len(), 4, "{text}");
+        *text = text.replace(" {{- . -}} ", "namespace=\"r\"");
+        assert_eq!(named(text).len(), 8, "{text}");
+        for query in text.lines().filter(|line| line.starts_with('(')) {
+            assert!(
+                tests["scaling"].contains(query),
+                "no test in helm/alert-tests of {query}"
+            );
+        }
     }
-    for (file, text) in rules.iter().chain(&dashboards).chain(&tests).chain(&asked) {
+    let mut pages = files("docs/runbooks", "md");
+    pages.remove("README");
+    for page in pages.values_mut() {
+        *page = confirmation(page).0.to_owned();
+    }
+    for (file, text) in rules
+        .iter()
+        .chain(&dashboards)
+        .chain(&tests)
+        .chain(&asked)
+        .chain(&pages)
+    {
         let text = text.replace("\\\"", "\"");
         // A group's or a dashboard's own name isn't a series; metrics have underscores, those have
         // hyphens.

@@ -32,11 +32,14 @@ const AREAS: &[(&str, &[&str])] = &[
         ],
     ),
     ("Limits", &["limiter", "rate"]),
-    ("Every process", &["build", "component", "cpu", "telemetry"]),
+    (
+        "Every process",
+        &["build", "certificate", "component", "cpu", "telemetry"],
+    ),
 ];
 
 fn area(row: &MetricDoc) -> Option<&'static str> {
-    let word = row.name.split('_').nth(1)?;
+    let word = row.area();
     AREAS
         .iter()
         .find(|(_, words)| words.contains(&word))
