@@ -1,6 +1,14 @@
 //! Recovery of a log that is opened: segments that follow each other, and at most one torn tail.
 
-use std::{fs, path::Path, sync::Arc};
+use std::{
+    fs,
+    io::{
+        self,
+        ErrorKind::{InvalidInput, PermissionDenied, ReadOnlyFilesystem},
+    },
+    path::Path,
+    sync::Arc,
+};
 
 use super::{
     catalog::{Catalog, Segment},
@@ -169,13 +177,26 @@ fn cut_tail(path: &Path, end_at: u64, segment_bytes: u64) -> Result<u64, OpenErr
 pub(super) fn create_dirs(dir: &Path) -> Result<(), OpenError> {
     let positions = dir.join(POSITIONS);
     let absolute = std::path::absolute(&positions).map_err(OpenError::io(dir))?;
-    let missing: Vec<&Path> = absolute.ancestors().take_while(|ancestor| !ancestor.exists()).collect();
-    fs::create_dir_all(&positions).map_err(OpenError::io(&positions))?;
-    for parent in missing.iter().filter_map(|made| made.parent()) {
-        sync_dir(parent).map_err(OpenError::io(parent))?;
-    }
+    create_dir(&absolute).map_err(OpenError::io(&positions))?;
     // A process that was killed may have renamed files here without syncing: what is about to be
     // read must last.
     sync_dir(&positions).map_err(OpenError::io(&positions))?;
     sync_dir(dir).map_err(OpenError::io(dir))
+}
+
+/// Makes a directory and those above it that are missing, each durable before the next one. So a
+/// process that was killed can have left no more than one behind that isn't durable: the lowest.
+fn create_dir(dir: &Path) -> io::Result<()> {
+    let Some(parent) = dir.parent() else { return Ok(()) };
+    if fs::exists(dir)? {
+        return match sync_dir(parent) {
+            // It was made by someone else: the file system is read-only or has no such sync, or
+            // this process may not read there.
+            Err(error) if matches!(error.kind(), InvalidInput | PermissionDenied | ReadOnlyFilesystem) => Ok(()),
+            synced => synced,
+        };
+    }
+    create_dir(parent)?;
+    fs::create_dir(dir)?;
+    sync_dir(parent)
 }
