@@ -1,7 +1,6 @@
 //! Recovery of a log that is opened: segments that follow each other, and at most one torn tail.
 
 use std::{
-    fs,
     io::{
         self,
         ErrorKind::{InvalidInput, PermissionDenied, ReadOnlyFilesystem},
@@ -13,11 +12,12 @@ use std::{
 use super::{
     catalog::{Catalog, Segment},
     config::EmbeddedConfig,
+    disk::{self, File, reserve, sync_dir},
     error::OpenError,
     identity,
     positions::{self, POSITIONS},
     scan::{Scan, Span, Until, scan},
-    segment_file::{SegmentHeader, SegmentReader, discard_unfinished, reserve, segment_bases, segment_path, sync_dir},
+    segment_file::{SegmentHeader, SegmentReader, discard_unfinished, segment_bases, segment_path},
 };
 use crate::traits::Committed;
 
@@ -157,7 +157,7 @@ pub(super) fn recover(dir: &Path, config: &EmbeddedConfig) -> Result<Recovered, 
 /// Frees what follows the last frame and reserves the space again: zeros, so that no stale
 /// frame can ever be taken for a new one. Answers the file's length.
 fn cut_tail(path: &Path, end_at: u64, segment_bytes: u64) -> Result<u64, OpenError> {
-    let file = fs::OpenOptions::new()
+    let file = File::options()
         .read(true)
         .write(true)
         .open(path)
@@ -188,7 +188,7 @@ pub(super) fn create_dirs(dir: &Path) -> Result<(), OpenError> {
 /// process that was killed can have left no more than one behind that isn't durable: the lowest.
 fn create_dir(dir: &Path) -> io::Result<()> {
     let Some(parent) = dir.parent() else { return Ok(()) };
-    if fs::exists(dir)? {
+    if disk::exists(dir)? {
         return match sync_dir(parent) {
             // It was made by someone else: the file system is read-only or has no such sync, or
             // this process may not read there.
@@ -197,6 +197,6 @@ fn create_dir(dir: &Path) -> io::Result<()> {
         };
     }
     create_dir(parent)?;
-    fs::create_dir(dir)?;
+    disk::create_dir(dir)?;
     sync_dir(parent)
 }
