@@ -5,6 +5,7 @@ use std::{
         self,
         ErrorKind::{InvalidInput, PermissionDenied, ReadOnlyFilesystem},
     },
+    os::unix::fs::FileExt,
     path::Path,
     sync::Arc,
 };
@@ -12,12 +13,12 @@ use std::{
 use super::{
     catalog::{Catalog, Segment},
     config::EmbeddedConfig,
-    disk::{self, File, reserve, sync_dir},
+    disk::{self, reserve, sync_dir},
     error::OpenError,
     identity,
     positions::{self, POSITIONS},
     scan::{Scan, Span, Until, scan},
-    segment_file::{SegmentHeader, SegmentReader, discard_unfinished, segment_bases, segment_path},
+    segment_file::{SegmentHeader, SegmentReader, discard_unfinished, open_for_append, segment_bases, segment_path},
 };
 use crate::traits::Committed;
 
@@ -137,7 +138,7 @@ pub(super) fn recover(dir: &Path, config: &EmbeddedConfig) -> Result<Recovered, 
             "cutting off the rest of a write that was never acknowledged"
         );
     }
-    let bytes = cut_tail(&path, scanned.end_at, config.segment_bytes)?;
+    let bytes = cut_tail(&path, &reader, &scanned, config.segment_bytes)?;
     sync_dir(dir).map_err(OpenError::io(dir))?;
     let segment = Segment::new(last_base, header.created_at_ms, path, bytes, Some(scanned.index));
     catalog.push(Arc::clone(&segment));
@@ -156,13 +157,16 @@ pub(super) fn recover(dir: &Path, config: &EmbeddedConfig) -> Result<Recovered, 
 
 /// Frees what follows the last frame and reserves the space again: zeros, so that no stale
 /// frame can ever be taken for a new one. Answers the file's length.
-fn cut_tail(path: &Path, end_at: u64, segment_bytes: u64) -> Result<u64, OpenError> {
-    let file = File::options()
-        .read(true)
-        .write(true)
-        .open(path)
-        .map_err(OpenError::io(path))?;
+///
+/// The last group is written again. Its sync may have failed in a process that was killed before it
+/// could cut the group off. Then its pages look written to later syncs, and get lost with the power.
+fn cut_tail(path: &Path, reader: &SegmentReader, scanned: &Scan, segment_bytes: u64) -> Result<u64, OpenError> {
+    let &Scan { group_at, end_at, .. } = scanned;
+    let bytes = usize::try_from(end_at.saturating_sub(group_at)).unwrap_or(usize::MAX);
+    let group = reader.read_at(group_at, bytes).map_err(OpenError::io(path))?;
+    let file = open_for_append(path).map_err(OpenError::io(path))?;
     file.set_len(end_at).map_err(OpenError::io(path))?;
+    file.write_all_at(&group, group_at).map_err(OpenError::io(path))?;
     if let Err(error) = reserve(&file, segment_bytes) {
         // The disk is full: opening is still right, for consumers and retention. Appends will find
         // out.

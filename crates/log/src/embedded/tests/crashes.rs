@@ -118,6 +118,15 @@ fn power_is_lost_at_each_operation() {
 }
 
 #[test]
+fn the_disk_fails_at_each_operation_and_the_process_is_killed() {
+    let plan = |machine: &mut Machine<'_>, at| {
+        machine.disk.fail(at..at + 2);
+        machine.lose_power_at(at + 2, false);
+    };
+    search_each_operation("failure", plan, Disk::end_process);
+}
+
+#[test]
 fn the_same_seed_makes_the_same_operations() {
     let runtime = runtime();
     for seed in 0..20 {
