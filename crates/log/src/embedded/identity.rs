@@ -1,15 +1,14 @@
 //! `log.json`: which life of the log this directory holds.
 
-use std::{
-    fs::{self, File},
-    io::{self, Write},
-    path::Path,
-};
+use std::{io, os::unix::fs::FileExt, path::Path};
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::{error::OpenError, segment_file::sync_dir};
+use super::{
+    disk::{self, File, sync_dir},
+    error::OpenError,
+};
 
 const FILE: &str = "log.json";
 const FORMAT: u32 = 2;
@@ -23,7 +22,7 @@ struct LogIdentity {
 /// The epoch of the log in `dir`, or `None` if none was created yet.
 pub(super) fn read(dir: &Path) -> Result<Option<u32>, OpenError> {
     let path = dir.join(FILE);
-    let text = match fs::read(&path) {
+    let text = match disk::read(&path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(OpenError::io(&path)(error)),
@@ -60,9 +59,9 @@ pub(super) fn create(dir: &Path) -> Result<u32, OpenError> {
 /// Replaces `dir/name` durably: after a crash it holds the old bytes or the new ones.
 pub(super) fn write_atomically(dir: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     let temporary = dir.join(format!(".{name}.tmp"));
-    let mut file = File::create(&temporary)?;
-    file.write_all(bytes)?;
+    let file = File::create(&temporary)?;
+    file.write_all_at(bytes, 0)?;
     file.sync_all()?;
-    fs::rename(&temporary, dir.join(name))?;
+    disk::rename(&temporary, &dir.join(name))?;
     sync_dir(dir)
 }

@@ -14,11 +14,8 @@ mod catalog;
 mod clock;
 mod config;
 mod consumer;
+mod disk;
 mod error;
-#[cfg(test)]
-mod fault_tests;
-#[cfg(test)]
-mod faults;
 mod frame;
 mod groups;
 mod identity;
@@ -35,11 +32,13 @@ mod scan;
 mod segment_file;
 mod shared;
 mod tail_cache;
+#[cfg(test)]
+mod tests;
 mod upkeep;
 mod writer;
 
 use std::{
-    fs::{File, TryLockError},
+    fs::TryLockError,
     path::Path,
     sync::{Arc, atomic::AtomicU64},
     thread::{self, JoinHandle},
@@ -47,13 +46,14 @@ use std::{
 };
 
 use ::config::Section;
+use crossbeam_channel::Receiver;
 use futures_util::future::{BoxFuture, FutureExt, ready};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use self::{
-    append_times::AppendTimes, clock::LogClock, groups::Groups, meters::LogMeters, queue::Queue, shared::LogState,
-    tail_cache::TailCache, writer::SegmentWriter,
+    append_times::AppendTimes, clock::LogClock, disk::File, groups::Groups, meters::LogMeters, queue::Queue,
+    shared::LogState, tail_cache::TailCache, upkeep::SealedSegment, writer::SegmentWriter,
 };
 pub use self::{
     config::{EmbeddedConfig, VerdictsConfig},
@@ -109,9 +109,22 @@ impl EmbeddedLog {
     /// # Errors
     /// [`OpenError`]; none of them changes what is stored.
     pub fn open_topic(topic: Topic, dir: &Path, config: EmbeddedConfig) -> Result<Self, OpenError> {
+        let (log, writer, sealed) = Self::assemble(topic, dir, config)?;
+        log.start("log-writer", || writer.run())?;
+        let shared = Arc::clone(log.shared());
+        log.start("log-upkeep", move || upkeep::run(&shared, &sealed))?;
+        Ok(log)
+    }
+
+    /// Makes the log of `topic` ready, without the two threads that work on it.
+    fn assemble(
+        topic: Topic,
+        dir: &Path,
+        config: EmbeddedConfig,
+    ) -> Result<(Self, SegmentWriter, Receiver<SealedSegment>), OpenError> {
         config.checked("log")?;
         recovery::create_dirs(dir)?;
-        let dir = dir.canonicalize().map_err(OpenError::io(dir))?;
+        let dir = disk::canonicalize(dir).map_err(OpenError::io(dir))?;
         let lock = lock(&dir)?;
         let recovered = recovery::recover(&dir, &config)?;
         let shared = Arc::new(LogState {
@@ -130,41 +143,28 @@ impl EmbeddedLog {
             groups: Groups::new(&dir, recovered.epoch, recovered.groups),
             meters: LogMeters::new(topic),
             lock: Mutex::new(Some(lock)),
-            #[cfg(test)]
-            faults: faults::InjectedFaults::default(),
             config,
             dir,
         });
-        let io = |error| OpenError::io(&shared.dir)(error);
         let (sealed, cut) = crossbeam_channel::bounded(SEALED_WAITING_MAX);
-        let writer = SegmentWriter::begin(Arc::clone(&shared), sealed, recovered.tail).map_err(io)?;
+        let writer = SegmentWriter::begin(Arc::clone(&shared), sealed, recovered.tail);
+        let writer = writer.map_err(OpenError::io(&shared.dir))?;
         upkeep::look_around(&shared);
         tracing::info!(
             log = topic.name(), dir = %shared.dir.display(), epoch = shared.epoch, begin_offset = shared.catalog.begin(),
             end_offset = shared.end_offset(), "the log is open"
         );
-        let mut threads = Vec::new();
-        threads.push(
-            thread::Builder::new()
-                .name("log-writer".to_owned())
-                .spawn(|| writer.run())
-                .map_err(io)?,
-        );
-        let of_upkeep = Arc::clone(&shared);
-        let upkeep = move || upkeep::run(&of_upkeep, &cut);
-        match thread::Builder::new().name("log-upkeep".to_owned()).spawn(upkeep) {
-            Ok(thread) => threads.push(thread),
-            Err(error) => {
-                shared.queue.close();
-                return Err(io(error));
-            }
-        }
-        Ok(Self {
-            open: Arc::new(OpenLog {
-                shared,
-                threads: Mutex::new(threads),
-            }),
-        })
+        let threads = Mutex::default();
+        let open = Arc::new(OpenLog { shared, threads });
+        Ok((Self { open }, writer, cut))
+    }
+
+    /// Starts a thread that ends when the log is closed.
+    fn start(&self, name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), OpenError> {
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(work);
+        let thread = thread.map_err(OpenError::io(&self.open.shared.dir))?;
+        self.open.threads.lock().push(thread);
+        Ok(())
     }
 
     /// Looks into a log that another process may be writing: takes no lock, changes nothing. Blocks

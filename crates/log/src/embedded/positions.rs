@@ -4,11 +4,11 @@
 //! (8), length of the metadata (4), metadata, CRC32C of all before it (4).
 
 use std::{
-    fs, io,
+    io,
     path::{Path, PathBuf},
 };
 
-use super::{error::OpenError, identity::write_atomically};
+use super::{disk, error::OpenError, identity::write_atomically};
 use crate::traits::Committed;
 
 /// The directory of the position files within the log's.
@@ -71,7 +71,7 @@ pub(super) fn store(log_dir: &Path, group: &str, epoch: u32, committed: Option<&
 
 /// Removes the group, if it is known.
 pub(super) fn remove(log_dir: &Path, group: &str) -> io::Result<()> {
-    match fs::remove_file(log_dir.join(POSITIONS).join(group)) {
+    match disk::remove_file(&log_dir.join(POSITIONS).join(group)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         removed => removed,
     }
@@ -82,7 +82,7 @@ pub(super) fn remove(log_dir: &Path, group: &str) -> io::Result<()> {
 pub(super) fn load(log_dir: &Path, epoch: u32) -> Result<Vec<(String, Option<Committed>)>, OpenError> {
     let dir = log_dir.join(POSITIONS);
     let mut groups = Vec::new();
-    for entry in fs::read_dir(&dir).map_err(OpenError::io(&dir))? {
+    for entry in disk::read_dir(&dir).map_err(OpenError::io(&dir))? {
         let path: PathBuf = entry.map_err(OpenError::io(&dir))?.path();
         let Some(name) = path
             .file_name()
@@ -99,7 +99,7 @@ pub(super) fn load(log_dir: &Path, epoch: u32) -> Result<Vec<(String, Option<Com
 /// Reads the commit of one group: the outer `None` is an unknown group.
 pub(super) fn load_one(log_dir: &Path, group: &str, epoch: u32) -> Result<Option<Option<Committed>>, OpenError> {
     let path = log_dir.join(POSITIONS).join(group);
-    let bytes = match fs::read(&path) {
+    let bytes = match disk::read(&path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(OpenError::io(&path)(error)),

@@ -1,15 +1,24 @@
 //! Recovery of a log that is opened: segments that follow each other, and at most one torn tail.
 
-use std::{fs, path::Path, sync::Arc};
+use std::{
+    io::{
+        self,
+        ErrorKind::{InvalidInput, PermissionDenied, ReadOnlyFilesystem},
+    },
+    os::unix::fs::FileExt,
+    path::Path,
+    sync::Arc,
+};
 
 use super::{
     catalog::{Catalog, Segment},
     config::EmbeddedConfig,
+    disk::{self, reserve, sync_dir},
     error::OpenError,
     identity,
     positions::{self, POSITIONS},
     scan::{Scan, Span, Until, scan},
-    segment_file::{SegmentHeader, SegmentReader, discard_unfinished, reserve, segment_bases, segment_path, sync_dir},
+    segment_file::{SegmentHeader, SegmentReader, discard_unfinished, open_for_append, segment_bases, segment_path},
 };
 use crate::traits::Committed;
 
@@ -129,7 +138,7 @@ pub(super) fn recover(dir: &Path, config: &EmbeddedConfig) -> Result<Recovered, 
             "cutting off the rest of a write that was never acknowledged"
         );
     }
-    let bytes = cut_tail(&path, scanned.end_at, config.segment_bytes)?;
+    let bytes = cut_tail(&path, &reader, &scanned, config.segment_bytes)?;
     sync_dir(dir).map_err(OpenError::io(dir))?;
     let segment = Segment::new(last_base, header.created_at_ms, path, bytes, Some(scanned.index));
     catalog.push(Arc::clone(&segment));
@@ -148,13 +157,16 @@ pub(super) fn recover(dir: &Path, config: &EmbeddedConfig) -> Result<Recovered, 
 
 /// Frees what follows the last frame and reserves the space again: zeros, so that no stale
 /// frame can ever be taken for a new one. Answers the file's length.
-fn cut_tail(path: &Path, end_at: u64, segment_bytes: u64) -> Result<u64, OpenError> {
-    let file = fs::OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(path)
-        .map_err(OpenError::io(path))?;
+///
+/// The last group is written again. Its sync may have failed in a process that was killed before it
+/// could cut the group off. Then its pages look written to later syncs, and get lost with the power.
+fn cut_tail(path: &Path, reader: &SegmentReader, scanned: &Scan, segment_bytes: u64) -> Result<u64, OpenError> {
+    let &Scan { group_at, end_at, .. } = scanned;
+    let bytes = usize::try_from(end_at.saturating_sub(group_at)).unwrap_or(usize::MAX);
+    let group = reader.read_at(group_at, bytes).map_err(OpenError::io(path))?;
+    let file = open_for_append(path).map_err(OpenError::io(path))?;
     file.set_len(end_at).map_err(OpenError::io(path))?;
+    file.write_all_at(&group, group_at).map_err(OpenError::io(path))?;
     if let Err(error) = reserve(&file, segment_bytes) {
         // The disk is full: opening is still right, for consumers and retention. Appends will find
         // out.
@@ -169,13 +181,26 @@ fn cut_tail(path: &Path, end_at: u64, segment_bytes: u64) -> Result<u64, OpenErr
 pub(super) fn create_dirs(dir: &Path) -> Result<(), OpenError> {
     let positions = dir.join(POSITIONS);
     let absolute = std::path::absolute(&positions).map_err(OpenError::io(dir))?;
-    let missing: Vec<&Path> = absolute.ancestors().take_while(|ancestor| !ancestor.exists()).collect();
-    fs::create_dir_all(&positions).map_err(OpenError::io(&positions))?;
-    for parent in missing.iter().filter_map(|made| made.parent()) {
-        sync_dir(parent).map_err(OpenError::io(parent))?;
-    }
+    create_dir(&absolute).map_err(OpenError::io(&positions))?;
     // A process that was killed may have renamed files here without syncing: what is about to be
     // read must last.
     sync_dir(&positions).map_err(OpenError::io(&positions))?;
     sync_dir(dir).map_err(OpenError::io(dir))
+}
+
+/// Makes a directory and those above it that are missing, each durable before the next one. So a
+/// process that was killed can have left no more than one behind that isn't durable: the lowest.
+fn create_dir(dir: &Path) -> io::Result<()> {
+    let Some(parent) = dir.parent() else { return Ok(()) };
+    if disk::exists(dir)? {
+        return match sync_dir(parent) {
+            // It was made by someone else: the file system is read-only or has no such sync, or
+            // this process may not read there.
+            Err(error) if matches!(error.kind(), InvalidInput | PermissionDenied | ReadOnlyFilesystem) => Ok(()),
+            synced => synced,
+        };
+    }
+    create_dir(parent)?;
+    disk::create_dir(dir)?;
+    sync_dir(parent)
 }

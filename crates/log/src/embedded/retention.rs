@@ -1,8 +1,13 @@
 //! Deleting old segments, and never a record that some group still needs.
 
-use std::{fs, sync::Arc};
+use std::sync::Arc;
 
-use super::{catalog::Segment, config::EmbeddedConfig, segment_file::sync_dir, shared::LogState};
+use super::{
+    catalog::Segment,
+    config::EmbeddedConfig,
+    disk::{self, sync_dir},
+    shared::LogState,
+};
 
 /// The oldest segments that may and should go, in order: those whose records are all before
 /// `deletable`.
@@ -37,7 +42,7 @@ pub(super) fn enforce(shared: &LogState) {
     });
     for segment in &gone {
         tracing::info!(segment = %segment.path.display(), bytes = segment.bytes(), "deleting an old segment");
-        if let Err(error) = fs::remove_file(&segment.path) {
+        if let Err(error) = disk::remove_file(&segment.path) {
             tracing::warn!(%error, segment = %segment.path.display(), "can't delete an old segment");
         }
     }

@@ -153,6 +153,8 @@ struct Behind {
 pub(super) struct Scan {
     /// Offset behind its last record.
     pub(super) end_offset: u64,
+    /// Start of its last group, in bytes.
+    pub(super) group_at: u64,
     /// End of its frames, in bytes.
     pub(super) end_at: u64,
     /// When its last record was appended.
@@ -235,6 +237,7 @@ pub(super) fn scan(reader: &SegmentReader, span: Span) -> io::Result<Result<Scan
     let mut walker = Walker::new(reader, span.epoch, start);
     let mut scan = Scan {
         end_offset: offset,
+        group_at: start,
         end_at: start,
         ..Scan::default()
     };
@@ -269,6 +272,9 @@ pub(super) fn scan(reader: &SegmentReader, span: Span) -> io::Result<Result<Scan
                     .is_none_or(|&(_, indexed)| at >= indexed + INDEX_STEP_BYTES as u64)
                 {
                     scan.index.push((offset, at));
+                }
+                if head.stamp.group_base == offset {
+                    scan.group_at = at;
                 }
                 offset += 1;
                 scan.end_offset = offset;

@@ -6,14 +6,14 @@
 //! last one the preallocated space is zero.
 
 use std::{
-    fs::{self, File},
     io,
     os::unix::fs::{FileExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
 use bytes::Bytes;
-use rustix::fs::FallocateFlags;
+
+use super::disk::{self, File, reserve, sync_dir};
 
 /// Size of the header block in bytes.
 const HEADER_BLOCK: usize = 4096;
@@ -88,7 +88,7 @@ pub(super) fn segment_path(dir: &Path, base: u64) -> PathBuf {
 /// The base offsets of all segments in `dir`, in order.
 pub(super) fn segment_bases(dir: &Path) -> io::Result<Vec<u64>> {
     let mut bases = Vec::new();
-    for entry in fs::read_dir(dir)? {
+    for entry in disk::read_dir(dir)? {
         let path = entry?.path();
         let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
         if path.extension().is_some_and(|extension| extension == EXTENSION)
@@ -102,14 +102,9 @@ pub(super) fn segment_bases(dir: &Path) -> io::Result<Vec<u64>> {
     Ok(bases)
 }
 
-/// Makes creations, renames and deletions in `dir` durable.
-pub(super) fn sync_dir(dir: &Path) -> io::Result<()> {
-    File::open(dir)?.sync_all()
-}
-
 /// Removes a segment that an earlier process left incomplete.
 pub(super) fn discard_unfinished(dir: &Path) -> io::Result<()> {
-    match fs::remove_file(dir.join(UNFINISHED)) {
+    match disk::remove_file(&dir.join(UNFINISHED)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
@@ -120,13 +115,13 @@ pub(super) fn discard_unfinished(dir: &Path) -> io::Result<()> {
 pub(super) fn create(dir: &Path, header: &SegmentHeader, bytes: u64) -> io::Result<File> {
     let unfinished = dir.join(UNFINISHED);
     let created = create_at(&unfinished, header, bytes).and_then(|file| {
-        fs::rename(&unfinished, segment_path(dir, header.base))?;
+        disk::rename(&unfinished, &segment_path(dir, header.base))?;
         sync_dir(dir)?;
         Ok(file)
     });
     if created.is_err() {
         // Half a reservation would keep space from everyone.
-        let _ = fs::remove_file(&unfinished);
+        let _ = disk::remove_file(&unfinished);
     }
     created
 }
@@ -143,14 +138,6 @@ fn create_at(path: &Path, header: &SegmentHeader, bytes: u64) -> io::Result<File
     file.write_all_at(&header.encode(), 0)?;
     file.sync_all()?;
     Ok(file)
-}
-
-/// Reserves space up to `bytes`; file systems that can't are left to allocate while writing.
-pub(super) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
-    match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes) {
-        Ok(()) | Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => Ok(()),
-        Err(errno) => Err(errno.into()),
-    }
 }
 
 /// Opens an existing segment for writing on.
@@ -208,6 +195,7 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used)]
 
     use super::*;
+    use crate::embedded::tests::disk::Disk;
 
     #[test]
     fn header_reads_back_and_shows_any_changed_byte() {
@@ -228,11 +216,11 @@ mod tests {
 
     #[test]
     fn reads_any_range_up_to_the_end() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = segment_path(dir.path(), 42);
+        let disk = Disk::new(0);
+        let path = segment_path(&disk.home(), 42);
         let content: Vec<u8> = (0..20_000_u32).flat_map(u32::to_le_bytes).take(70_001).collect();
-        fs::write(&path, &content).unwrap();
-        assert_eq!(segment_bases(dir.path()).unwrap(), [42]);
+        File::create(&path).unwrap().write_all_at(&content, 0).unwrap();
+        assert_eq!(segment_bases(&disk.home()).unwrap(), [42]);
         let reader = SegmentReader::open(&path).unwrap();
         for (at, bytes) in [
             (0, 1),
@@ -251,21 +239,22 @@ mod tests {
 
     #[test]
     fn a_segment_is_made_whole_or_not_at_all() {
-        let dir = tempfile::tempdir().unwrap();
+        let disk = Disk::new(0);
         let header = SegmentHeader {
             epoch: 7,
             base: 3,
             created_at_ms: 1,
         };
-        fs::write(dir.path().join(UNFINISHED), b"left by a crash").unwrap();
-        let file = create(dir.path(), &header, 1 << 20).unwrap();
+        let left_by_a_crash = File::create(&disk.home().join(UNFINISHED)).unwrap();
+        left_by_a_crash.write_all_at(b"half a header", 0).unwrap();
+        let file = create(&disk.home(), &header, 1 << 20).unwrap();
         assert_eq!(file.metadata().unwrap().len(), 1 << 20);
-        assert_eq!(segment_bases(dir.path()).unwrap(), [3]);
+        assert_eq!(segment_bases(&disk.home()).unwrap(), [3]);
         // No file system has so much space.
-        assert!(create(dir.path(), &SegmentHeader { base: 4, ..header }, 1 << 62).is_err());
-        assert_eq!(segment_bases(dir.path()).unwrap(), [3]);
+        assert!(create(&disk.home(), &SegmentHeader { base: 4, ..header }, 1 << 62).is_err());
+        assert_eq!(segment_bases(&disk.home()).unwrap(), [3]);
         assert_eq!(
-            fs::read_dir(dir.path()).unwrap().count(),
+            disk::read_dir(&disk.home()).unwrap().count(),
             1,
             "nothing unfinished is left"
         );

@@ -1,7 +1,6 @@
 //! State that the writing thread, upkeep, consumers and inspectors of one log share.
 
 use std::{
-    fs::File,
     path::PathBuf,
     sync::atomic::{AtomicU64, Ordering},
 };
@@ -10,7 +9,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::{
-    append_times::AppendTimes, catalog::Catalog, clock::LogClock, config::EmbeddedConfig, groups::Groups,
+    append_times::AppendTimes, catalog::Catalog, clock::LogClock, config::EmbeddedConfig, disk::File, groups::Groups,
     meters::LogMeters, queue::Queue, reader::DurableExtent, tail_cache::TailCache,
 };
 
@@ -31,8 +30,6 @@ pub(super) struct LogState {
     pub(super) meters: LogMeters,
     /// The locked file, until the log is closed.
     pub(super) lock: Mutex<Option<File>>,
-    #[cfg(test)]
-    pub(super) faults: super::faults::InjectedFaults,
 }
 
 impl LogState {

@@ -1,11 +1,11 @@
 //! The thread for everything that must not delay a write: retention, free space, gauges, and
 //! the space behind sealed segments.
 
-use std::{fs, io, sync::Arc, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 
-use super::{catalog::Segment, config::EmbeddedConfig, retention, shared::LogState};
+use super::{catalog::Segment, config::EmbeddedConfig, disk::File, retention, shared::LogState};
 
 /// Pause of upkeep when nothing happens.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -30,9 +30,9 @@ pub(super) fn run(shared: &LogState, sealed: &Receiver<SealedSegment>) {
 }
 
 /// Frees the reserved space behind a sealed segment's frames.
-fn cut(sealed: &SealedSegment) {
+pub(super) fn cut(sealed: &SealedSegment) {
     let path = &sealed.segment.path;
-    match fs::OpenOptions::new()
+    match File::options()
         .write(true)
         .open(path)
         .and_then(|file| file.set_len(sealed.end_at))

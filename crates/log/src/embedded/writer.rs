@@ -2,7 +2,6 @@
 //! everyone.
 
 use std::{
-    fs::File,
     io,
     os::unix::fs::FileExt,
     sync::{Arc, atomic::Ordering},
@@ -13,6 +12,7 @@ use crossbeam_channel::Sender;
 
 use super::{
     catalog::Segment,
+    disk::File,
     frame::{self, Encoder, Stamp},
     queue::{AppendGroup, Grouped, Took},
     recovery::Tail,
@@ -85,20 +85,35 @@ impl SegmentWriter {
     /// Writes until the queue is closed and empty.
     pub(super) fn run(mut self) {
         let _guard = PanicGuard(Arc::clone(&self.shared));
-        loop {
-            let (limit, room) = (self.shared.config.group_bytes_max, self.room());
-            let done = match self.shared.queue.take(&mut self.group, limit, room) {
-                Took::Group => self.write_group().map_err(|error| format!("writing failed: {error}")),
-                Took::NoRoom => self
-                    .roll_on()
-                    .map_err(|error| format!("no new segment can be made: {error}")),
-                Took::Closed => break,
-            };
-            if let Err(reason) = done {
-                self.refuse(&Arc::from(reason));
+        while self.step() {
+            while !self.is_writing() && !self.shared.queue.closes_within(self.probe_pause) {
+                self.probe_pause = (self.probe_pause * 2).min(PROBE_PAUSE_MAX);
+                self.probe();
             }
         }
         self.cut_active();
+    }
+
+    /// Writes the next group or begins the next segment; answers whether more may come. Blocks
+    /// until there is something to do. After a failure the log refuses records.
+    pub(super) fn step(&mut self) -> bool {
+        let (limit, room) = (self.shared.config.group_bytes_max, self.room());
+        let done = match self.shared.queue.take(&mut self.group, limit, room) {
+            Took::Group => self.write_group().map_err(|error| format!("writing failed: {error}")),
+            Took::NoRoom => self
+                .roll_on()
+                .map_err(|error| format!("no new segment can be made: {error}")),
+            Took::Closed => return false,
+        };
+        if let Err(reason) = done {
+            self.refuse(&Arc::from(reason));
+        }
+        true
+    }
+
+    /// Whether records are taken: no write has failed since the last successful probe.
+    pub(super) fn is_writing(&self) -> bool {
+        self.active.is_some()
     }
 
     /// Bytes that still fit into the segment.
@@ -132,7 +147,8 @@ impl SegmentWriter {
             frame::encode(&mut self.encoder, &mut self.buffer, &grouped.record, stamp);
         }
         let started = Instant::now();
-        write_durably(&self.shared, &active.file, &self.buffer, active.end_at)?;
+        active.file.write_all_at(&self.buffer, active.end_at)?;
+        active.file.sync_data()?;
         self.shared.meters.sync_seconds.record(started.elapsed().as_secs_f64());
         active.end_at += self.buffer.len() as u64;
         self.probe_pause = PROBE_PAUSE_MIN;
@@ -193,8 +209,6 @@ impl SegmentWriter {
     /// Continues in a new segment.
     fn roll(&mut self) -> io::Result<()> {
         let shared = &self.shared;
-        #[cfg(test)]
-        super::faults::InjectedFaults::check(&shared.faults.roll)?;
         let base = shared.end_offset();
         let header = SegmentHeader {
             epoch: shared.epoch,
@@ -219,8 +233,7 @@ impl SegmentWriter {
         Ok(())
     }
 
-    /// Answers everyone that the log can't store now, and tries again until it can or the log is
-    /// closed.
+    /// Answers everyone that the log can't store now.
     fn refuse(&mut self, reason: &Arc<str>) {
         tracing::error!(%reason, end_offset = self.shared.end_offset(), "the log refuses records");
         self.shared.queue.fail(reason);
@@ -229,16 +242,13 @@ impl SegmentWriter {
         self.shared.meters.writable.set(0.0);
         self.cut_active();
         self.active = None;
-        loop {
-            let pause = self.probe_pause;
-            self.probe_pause = (pause * 2).min(PROBE_PAUSE_MAX);
-            if self.shared.queue.closes_within(pause) {
-                return;
-            }
-            match self.roll_on() {
-                Ok(()) => break,
-                Err(error) => tracing::debug!(%error, "the log still can't write"),
-            }
+    }
+
+    /// Tries to write again, in a new segment.
+    pub(super) fn probe(&mut self) {
+        if let Err(error) = self.roll_on() {
+            tracing::debug!(%error, "the log still can't write");
+            return;
         }
         self.shared.queue.recover();
         self.shared.meters.writable.set(1.0);
@@ -258,21 +268,6 @@ impl SegmentWriter {
             Err(error) => tracing::warn!(%error, segment = %segment.path.display(), "can't cut the segment"),
         }
     }
-}
-
-/// Writes and syncs once.
-fn write_durably(shared: &LogState, file: &File, bytes: &[u8], at: u64) -> io::Result<()> {
-    #[cfg(not(test))]
-    let _ = shared;
-    #[cfg(test)]
-    if let Err(error) = super::faults::InjectedFaults::check(&shared.faults.write) {
-        file.write_all_at(&bytes[..bytes.len() / 2], at)?;
-        return Err(error);
-    }
-    file.write_all_at(bytes, at)?;
-    #[cfg(test)]
-    super::faults::InjectedFaults::check(&shared.faults.sync)?;
-    file.sync_data()
 }
 
 /// A writer that dies by a bug must not leave producers waiting for ever.
