@@ -112,19 +112,18 @@ impl Tabular for ClientActivity {
         summary::columns(false)
     }
 
-    fn rows(&self, table: &mut Table) {
-        let mut rows = SummaryRows::new(table, false);
+    fn rows(&self, table: &mut Table) -> Result<(), serde_json::Error> {
+        let mut rows = SummaryRows::default();
         rows.total("totalReceipts", self.total_receipts, None);
         rows.total("uniqueClients", self.unique_clients, None);
         rows.total("uniqueContent", self.unique_content, None);
         rows.purposes(self.usage_by_purpose, None);
         rows.parts(&self.by_trust, None);
-        rows.keys(
-            self.keys
-                .iter()
-                .map(|key| (&key.signer, key.name.as_str(), key.receipt_count)),
-        );
+        for key in &self.keys {
+            rows.key(&key.signer, &key.name, key.receipt_count);
+        }
         rows.content(&self.top_content);
+        rows.write(table)
     }
 }
 

@@ -105,21 +105,8 @@ impl Tabular for TopClientList {
         ]
     }
 
-    fn rows(&self, table: &mut Table) {
-        for one in &self.clients {
-            table.row(&[
-                (&one.client_id).into(),
-                one.signer.key_fingerprint.as_ref().into(),
-                one.signer.operator.as_ref().into(),
-                one.signer.trust.into(),
-                one.signer.claimants().as_ref().into(),
-                (&one.name).into(),
-                (&one.organization).into(),
-                one.receipt_count.into(),
-                one.by_trust.proven.into(),
-                (&one.last_seen).into(),
-            ]);
-        }
+    fn rows(&self, table: &mut Table) -> Result<(), serde_json::Error> {
+        self.clients.iter().try_for_each(|row| table.row(row, &[]))
     }
 }
 

@@ -92,19 +92,8 @@ impl Tabular for TopContentList {
         ]
     }
 
-    fn rows(&self, table: &mut Table) {
-        for one in &self.content {
-            table.row(&[
-                (&one.entry_id).into(),
-                (&one.title).into(),
-                (&one.url).into(),
-                one.receipt_count.into(),
-                one.by_trust.proven.into(),
-                one.unique_clients.into(),
-                (&one.last_seen).into(),
-                one.unknown_entry.into(),
-            ]);
-        }
+    fn rows(&self, table: &mut Table) -> Result<(), serde_json::Error> {
+        self.content.iter().try_for_each(|row| table.row(row, &[]))
     }
 }
 

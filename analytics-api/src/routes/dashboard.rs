@@ -90,9 +90,9 @@ impl Tabular for Dashboard {
         summary::columns(self.previous.is_some())
     }
 
-    fn rows(&self, table: &mut Table) {
+    fn rows(&self, table: &mut Table) -> Result<(), serde_json::Error> {
         let previous = self.previous.as_ref();
-        let mut rows = SummaryRows::new(table, previous.is_some());
+        let mut rows = SummaryRows::default();
         rows.total(
             "totalReceipts",
             self.total_receipts,
@@ -108,6 +108,7 @@ impl Tabular for Dashboard {
         rows.parts(&self.by_trust, previous.map(|one| one.by_trust));
         rows.operators(&self.top_operators);
         rows.content(&self.top_content);
+        rows.write(table)
     }
 }
 

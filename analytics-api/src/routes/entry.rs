@@ -85,13 +85,14 @@ impl Tabular for Entry {
         summary::columns(false)
     }
 
-    fn rows(&self, table: &mut Table) {
-        let mut rows = SummaryRows::new(table, false);
+    fn rows(&self, table: &mut Table) -> Result<(), serde_json::Error> {
+        let mut rows = SummaryRows::default();
         rows.total("totalReceipts", self.total_receipts, None);
         rows.total("uniqueClients", self.unique_clients, None);
         rows.purposes(self.usage_by_purpose, None);
         rows.parts(&self.by_trust, None);
         rows.clients(&self.top_clients);
+        rows.write(table)
     }
 }
 

@@ -81,12 +81,8 @@ impl Tabular for ModelList {
         vec!["modelId", "receiptCount", "provenReceiptCount", "uniqueClients"]
     }
 
-    fn rows(&self, table: &mut Table) {
-        for one in &self.models {
-            let model = one.model_id.as_ref().into();
-            let (receipts, proven) = (one.receipt_count.into(), one.by_trust.proven.into());
-            table.row(&[model, receipts, proven, one.unique_clients.into()]);
-        }
+    fn rows(&self, table: &mut Table) -> Result<(), serde_json::Error> {
+        self.models.iter().try_for_each(|row| table.row(row, &[]))
     }
 }
 

@@ -63,15 +63,8 @@ impl Tabular for PurposeList {
         vec!["purpose", "receiptCount", "provenReceiptCount", "uniqueClients"]
     }
 
-    fn rows(&self, table: &mut Table) {
-        for one in &self.purposes {
-            table.row(&[
-                one.purpose.into(),
-                one.receipt_count.into(),
-                one.by_trust.proven.into(),
-                one.unique_clients.into(),
-            ]);
-        }
+    fn rows(&self, table: &mut Table) -> Result<(), serde_json::Error> {
+        self.purposes.iter().try_for_each(|row| table.row(row, &[]))
     }
 }
 

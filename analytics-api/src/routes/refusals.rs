@@ -7,6 +7,7 @@ use axum::response::Response;
 use http::{HeaderMap, Uri};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
+use serde_json::json;
 use utoipa::ToSchema;
 use warehouse::{Refusal, RefusalCursor, RefusalFilter};
 
@@ -99,23 +100,15 @@ impl Tabular for Refusals {
         ]
     }
 
-    fn rows(&self, table: &mut Table) {
+    fn rows(&self, table: &mut Table) -> Result<(), serde_json::Error> {
         for (reason, count) in self.by_reason.iter().filter(|_| self.grouped) {
-            table.row(&[reason.into(), (*count).into()]);
+            table.row(&json!({"reason": reason, "refusals": *count}), &[])?;
         }
-        for (at, one) in (1..).zip(&self.newest) {
-            let cursor = self.next_cursor.as_ref().filter(|_| at == self.newest.len());
-            table.row(&[
-                (&one.received_at).into(),
-                (&one.reason).into(),
-                (&one.detail).into(),
-                one.receipt_id.as_ref().into(),
-                (&one.publisher).into(),
-                one.client_id.as_ref().into(),
-                (&one.request_id).into(),
-                cursor.into(),
-            ]);
+        for (row, one) in (1..).zip(&self.newest) {
+            let cursor = self.next_cursor.as_deref().filter(|_| row == self.newest.len());
+            table.row(one, &[("cursor", cursor)])?;
         }
+        Ok(())
     }
 }
 
