@@ -15,7 +15,7 @@ use blocks::{BlockError, Columns};
 use warehouse::{SqlStatement, Warehouse, WarehouseError, WriterEpoch};
 
 use crate::counted_key::{CountedKey, NewReceipt};
-use crate::rows::{STRUCTURE, rows};
+use crate::rows::rows;
 use crate::{Grain, Usage};
 
 /// Keys of one lookup: with 27 characters each they stay below the server's limit of 128 KiB for
@@ -184,7 +184,7 @@ impl Usage {
     pub async fn insert(&self, rows: &[RecordBatch], epoch: Option<&WriterEpoch>) -> Result<(), WarehouseError> {
         for batch in rows {
             let batch = std::slice::from_ref(batch);
-            self.warehouse.insert_arrow("usage", STRUCTURE, batch, epoch).await?;
+            self.warehouse.insert_arrow("usage", batch, epoch).await?;
         }
         Ok(())
     }
