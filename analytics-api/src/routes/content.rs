@@ -125,18 +125,21 @@ pub(crate) async fn content(
             snapshot.usage().top_content(&scope, &filter, top_max).await
         })
         .await?;
-    let ids: Vec<_> = top.items.iter().map(|one| one.entry_id).collect();
+    let ids: Vec<_> = top.items.iter().map(|one| one.content.entry_id).collect();
     let labels = Labels::of(&app, &principal, &ids).await;
-    let usage = |one: EntryUsage| {
-        let Labelled { url, title, unknown } = labels.of_entry(one.entry_id, one.url);
+    let usage = |EntryUsage {
+                     content,
+                     unique_clients,
+                 }: EntryUsage| {
+        let Labelled { url, title, unknown } = labels.of_entry(content.entry_id, content.url);
         ContentUsage {
-            entry_id: one.entry_id.to_string(),
+            entry_id: content.entry_id.to_string(),
             title,
             url,
-            receipt_count: one.receipt_count,
-            by_trust: one.by_trust.into(),
-            unique_clients: one.unique_clients,
-            last_seen: rfc3339_ms(one.last_seen_ms),
+            receipt_count: content.receipt_count,
+            by_trust: content.by_trust.into(),
+            unique_clients,
+            last_seen: rfc3339_ms(content.last_seen_ms),
             unknown_entry: unknown,
         }
     };
