@@ -19,30 +19,16 @@ use crate::access::Access;
 use crate::answers::{ContentCount, OperatorCount, PurposeCounts, Refusals, TotalsByTrust, labelled};
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
-use crate::parameters::{
-    self, BEFORE_VERIFICATION, BOM, CLIENT, COMPARE, DASHBOARD_LIMIT, DOMAIN, ENTRY, FROM, KEY, MODEL, OPERATOR,
-    PURPOSE, Query, TO, TRUST, TZ,
-};
+use crate::parameters::{self, BOM, CLIENT, COMPARE, DASHBOARD_LIMIT, DOMAIN, ENTRY, MEMBERS, PURPOSE, Query, RANGE};
 use crate::selection::{OpenRange, filter};
 use crate::state::AnalyticsState;
 
 pub(crate) const PATH: &str = "/api/v1/analytics/dashboard";
-pub(crate) const PARAMETERS: &[Query] = &[
-    FROM,
-    TO,
-    TZ,
-    PURPOSE,
-    CLIENT,
-    ENTRY,
-    MODEL,
-    TRUST,
-    OPERATOR,
-    KEY,
-    BEFORE_VERIFICATION,
-    DOMAIN,
-    DASHBOARD_LIMIT,
-    COMPARE,
-    BOM,
+pub(crate) const PARAMETERS: &[&[Query]] = &[
+    RANGE,
+    &[PURPOSE, CLIENT, ENTRY],
+    MEMBERS,
+    &[DOMAIN, DASHBOARD_LIMIT, COMPARE, BOM],
 ];
 
 /// The totals of a range.

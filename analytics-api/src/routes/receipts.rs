@@ -22,31 +22,17 @@ use crate::cursor::ListCursor;
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{RowFormat, Table};
 use crate::labels::{Labelled, Labels};
-use crate::parameters::{
-    self, BEFORE_VERIFICATION, BOM, CLIENT, CURSOR, DOMAIN, ENTRY, FROM, KEY, MODEL, OPERATOR, PURPOSE, Query,
-    ROWS_LIMIT, TO, TRUST, TZ,
-};
+use crate::parameters::{self, BOM, CLIENT, CURSOR, DOMAIN, ENTRY, MEMBERS, PURPOSE, Query, RANGE, ROWS_LIMIT};
 use crate::selection::{OpenRange, filter};
 use crate::signers::{Signer, Signers};
 use crate::state::AnalyticsState;
 
 pub(crate) const PATH: &str = "/api/v1/analytics/receipts";
-pub(crate) const PARAMETERS: &[Query] = &[
-    FROM,
-    TO,
-    TZ,
-    PURPOSE,
-    CLIENT,
-    ENTRY,
-    MODEL,
-    TRUST,
-    OPERATOR,
-    KEY,
-    BEFORE_VERIFICATION,
-    DOMAIN,
-    ROWS_LIMIT,
-    CURSOR,
-    BOM,
+pub(crate) const PARAMETERS: &[&[Query]] = &[
+    RANGE,
+    &[PURPOSE, CLIENT, ENTRY],
+    MEMBERS,
+    &[DOMAIN, ROWS_LIMIT, CURSOR, BOM],
 ];
 
 /// Receipts of a page when the query gives no `limit`.

@@ -20,33 +20,19 @@ use crate::answers::{ByTrust, Refusals};
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
 use crate::parameters::{
-    self, BEFORE_VERIFICATION, BOM, CLIENT, COMPARE, DOMAIN, ENTRY, FROM, GROUP_BY, INTERVAL, KEY, METRIC, MODEL,
-    OPERATOR, PURPOSE, Query, SERIES_LIMIT, TO, TRUST, TZ,
+    self, BOM, CLIENT, COMPARE, DOMAIN, ENTRY, GROUP_BY, INTERVAL, MEMBERS, METRIC, PURPOSE, Query, RANGE, SERIES_LIMIT,
 };
 use crate::selection::{filter, purposes};
 use crate::state::AnalyticsState;
 use web::{Failure, rfc3339};
 
 pub(crate) const PATH: &str = "/api/v1/analytics/timeseries";
-pub(crate) const PARAMETERS: &[Query] = &[
-    METRIC,
-    INTERVAL,
-    FROM,
-    TO,
-    TZ,
-    PURPOSE,
-    CLIENT,
-    ENTRY,
-    MODEL,
-    TRUST,
-    OPERATOR,
-    KEY,
-    BEFORE_VERIFICATION,
-    GROUP_BY,
-    DOMAIN,
-    SERIES_LIMIT,
-    COMPARE,
-    BOM,
+pub(crate) const PARAMETERS: &[&[Query]] = &[
+    &[METRIC, INTERVAL],
+    RANGE,
+    &[PURPOSE, CLIENT, ENTRY],
+    MEMBERS,
+    &[GROUP_BY, DOMAIN, SERIES_LIMIT, COMPARE, BOM],
 ];
 
 /// Values over time: `points`, or with `groupBy` `series` and `seriesMax`.
