@@ -3,8 +3,8 @@
 
 use serde_json::{Value, json};
 
-use crate::numbers::{ours, purposes};
-use crate::rows::{Known, ms, sums, totals_by_trust};
+use crate::numbers::ours;
+use crate::rows::{Known, ms, purposes, sums, totals_by_trust};
 use crate::stack::Stack;
 
 fn within(rows: &[Known], from: &str, to: &str) -> Vec<Known> {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use receipt::Purpose;
 use serde_json::{Value, json};
 
 use crate::numbers::ours;
@@ -55,7 +56,7 @@ pub(crate) async fn content_clients_purposes_models(stack: &Stack) {
     let zero = |purpose: &str| json!({"purpose": purpose, "receiptCount": 0, "byTrust": nothing, "uniqueClients": 0});
     assert_eq!(
         answer["purposes"],
-        json!([zero("training"), zero("inference"), zero("research")])
+        Value::from(Purpose::ALL.map(|purpose| zero(purpose.as_str())).to_vec())
     );
 
     let answer = stack.ok("/api/v1/analytics/models").await;

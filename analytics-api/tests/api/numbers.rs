@@ -1,10 +1,11 @@
 //! Every endpoint against the known rows.
 
+use receipt::Purpose;
 use serde_json::{Value, json};
 
 use crate::rows::{
-    BLOG, Known, NEWS, OPERATOR, client, entry, key_text, known, ms, payload_hash_text, receipt, receipts_by_trust,
-    refused, split, sums, totals_by_trust, url,
+    BLOG, Known, NEWS, OPERATOR, client, entry, key_text, known, ms, payload_hash_text, purposes, receipt,
+    receipts_by_trust, refused, split, sums, totals_by_trust, url,
 };
 use crate::stack::Stack;
 
@@ -14,10 +15,6 @@ pub(crate) fn ours() -> Vec<Known> {
         .into_iter()
         .filter(|row| row.publisher == NEWS || row.publisher == BLOG)
         .collect()
-}
-
-pub(crate) fn purposes(counts: [u64; 3]) -> Value {
-    json!({"training": counts[0], "inference": counts[1], "research": counts[2]})
 }
 
 pub(crate) async fn dashboard(stack: &Stack) {
@@ -197,12 +194,12 @@ pub(crate) async fn grouped_series(stack: &Stack) {
         .ok(&format!("/api/v1/analytics/timeseries?groupBy=purpose&{query}"))
         .await;
     let series = answer["series"].as_array().unwrap();
-    assert_eq!(series.len(), 3);
+    assert_eq!(series.len(), Purpose::ALL.len());
     assert_eq!(answer.get("points"), None);
     for one in series {
-        let place = ["training", "inference", "research"]
+        let place = Purpose::ALL
             .iter()
-            .position(|name| one["key"] == *name)
+            .position(|purpose| one["key"] == purpose.as_str())
             .unwrap();
         expect_points(&one["points"], &days, |rows| {
             sums(rows.iter().copied()).by_purpose[place]
@@ -212,7 +209,7 @@ pub(crate) async fn grouped_series(stack: &Stack) {
     let answer = stack
         .ok("/api/v1/analytics/timeseries?groupBy=purpose&from=2100-01-01&to=2100-01-02")
         .await;
-    assert_eq!(answer["series"].as_array().unwrap().len(), 3);
+    assert_eq!(answer["series"].as_array().unwrap().len(), Purpose::ALL.len());
 
     let answer = stack
         .ok(&format!("/api/v1/analytics/timeseries?groupBy=content&limit=1&{query}"))

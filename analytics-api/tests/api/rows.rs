@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use blocks::{AcceptedRow, RejectedRow, Rows};
 use jiff::Timestamp;
+use receipt::Purpose;
 use serde_json::{Value, json};
 use usage::Usage;
 use uuid::Uuid;
@@ -180,10 +181,9 @@ pub(crate) fn totals_by_trust<'a>(rows: impl IntoIterator<Item = &'a Known>) -> 
     let (proven, unproven): (Vec<&Known>, Vec<&Known>) = rows.into_iter().partition(|row| row.is_proven());
     let [proven, unproven] = [proven, unproven].map(|part| {
         let sums = sums(part.into_iter());
-        let [training, inference, research] = sums.by_purpose;
         json!({
             "totalReceipts": sums.receipts, "uniqueClients": sums.clients,
-            "usageByPurpose": {"training": training, "inference": inference, "research": research}
+            "usageByPurpose": purposes(sums.by_purpose)
         })
     });
     json!({"proven": proven, "unproven": unproven})
@@ -213,17 +213,26 @@ pub(crate) fn model(client: Uuid) -> &'static str {
     }
 }
 
+/// Numbers in the order of [`Purpose::ALL`].
+pub(crate) type ByPurpose = [u64; Purpose::ALL.len()];
+
+pub(crate) fn purposes(counts: ByPurpose) -> Value {
+    let named = Purpose::ALL.into_iter().zip(counts);
+    named
+        .map(|(purpose, count)| (purpose.to_string(), Value::from(count)))
+        .collect()
+}
+
 /// Sums over a selection of them.
 pub(crate) struct Sums {
     pub(crate) receipts: u64,
     pub(crate) clients: u64,
     pub(crate) entries: u64,
-    pub(crate) by_purpose: [u64; 3],
+    pub(crate) by_purpose: ByPurpose,
 }
 
 pub(crate) fn sums<'a>(rows: impl Iterator<Item = &'a Known>) -> Sums {
     let rows: Vec<&Known> = rows.collect();
-    let purpose = |name: &str| rows.iter().filter(|row| row.purpose == name).count() as u64;
     Sums {
         receipts: rows.len() as u64,
         clients: rows
@@ -232,7 +241,10 @@ pub(crate) fn sums<'a>(rows: impl Iterator<Item = &'a Known>) -> Sums {
             .collect::<BTreeSet<_>>()
             .len() as u64,
         entries: rows.iter().map(|row| row.entry_id).collect::<BTreeSet<_>>().len() as u64,
-        by_purpose: [purpose("training"), purpose("inference"), purpose("research")],
+        by_purpose: Purpose::ALL.map(|purpose| {
+            let stated = rows.iter().filter(|row| row.purpose == purpose.as_str());
+            stated.count() as u64
+        }),
     }
 }
 

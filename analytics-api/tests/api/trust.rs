@@ -5,14 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use accounts::{Domain, NewKey, Scope};
 use blocks::{AcceptedRow, Rows};
 use jiff::Timestamp;
-use receipt::{Algorithm, Evidence, Limits, PublicKey, SigningKey, sign_receipt};
+use receipt::{Algorithm, Evidence, Limits, PublicKey, Purpose, SigningKey, sign_receipt};
 use serde_json::{Value, json};
 use usage::Usage;
 use uuid::Uuid;
 
-use crate::numbers::purposes;
 use crate::rows::{
-    CROWDED, FOREIGN_OPERATOR, Known, LATER_OPERATOR, OPERATOR, client, entry, key_text, ms, receipt,
+    CROWDED, FOREIGN_OPERATOR, Known, LATER_OPERATOR, OPERATOR, client, entry, key_text, ms, purposes, receipt,
     receipts_by_trust, row, signed, sums, totals_by_trust,
 };
 use crate::stack::Stack;
@@ -557,8 +556,8 @@ fn check(path: &str, value: &Value) -> usize {
         let of = |name: &str| (number(&proven[name]), number(&unproven[name]));
         let (proven_receipts, unproven_receipts) = of("totalReceipts");
         assert_eq!(value["totalReceipts"], proven_receipts + unproven_receipts, "{path}");
-        for purpose in ["training", "inference", "research"] {
-            let of = |totals: &Value| number(&totals["usageByPurpose"][purpose]);
+        for purpose in Purpose::ALL {
+            let of = |totals: &Value| number(&totals["usageByPurpose"][purpose.as_str()]);
             assert_eq!(of(value), of(proven) + of(unproven), "{path} {purpose}");
         }
         for part in [proven, unproven] {

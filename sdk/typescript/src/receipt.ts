@@ -1,7 +1,10 @@
 import type { Algorithm } from "./key.js";
 
+/** The purposes of a use. */
+export const PURPOSES = ["training", "inference", "research"] as const;
+
 /** A purpose of a use. */
-export type Purpose = "training" | "inference" | "research";
+export type Purpose = (typeof PURPOSES)[number];
 
 /** A signed receipt (docs/receipt-format.md). */
 export interface Receipt {

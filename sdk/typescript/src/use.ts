@@ -3,7 +3,7 @@ import { backend } from "#crypto";
 import { canonicalHost, entryIdOf, hostOf } from "./canonical-url.js";
 import { UseError } from "./errors.js";
 import { hex } from "./hex.js";
-import type { Purpose, Receipt } from "./receipt.js";
+import { PURPOSES, type Purpose, type Receipt } from "./receipt.js";
 import { isUuid, newId } from "./uuid.js";
 
 /** One use of a piece of content. */
@@ -46,7 +46,6 @@ interface UseDetails {
 /** The members of a receipt that its use decides. */
 export type UseMembers = Pick<Receipt, "receiptId" | "timestamp" | "content" | "usage">;
 
-const PURPOSES: readonly unknown[] = ["training", "inference", "research"] satisfies Purpose[];
 const EXTRAS = ["datasetId", "modelId", "queryId", "sessionId", "studyId", "researcherId"] as const;
 // The compiler compares the names with the type.
 const MEMBERS: Record<keyof Use, true> = {
@@ -78,7 +77,7 @@ export async function membersOf(use: Use): Promise<UseMembers> {
   if (unknown) throw new UseError(`a use has no member ${unknown}`);
   const url = textOf("url", use.url, URL_BYTES_MAX);
   const host = hostOf(url);
-  if (!PURPOSES.includes(use.purpose)) {
+  if (!(PURPOSES as readonly unknown[]).includes(use.purpose)) {
     throw new UseError(`purpose is ${quoted(use.purpose)}: write one of ${PURPOSES.join(", ")}`);
   }
   const usage: Record<string, string> = {
