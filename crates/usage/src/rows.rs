@@ -160,6 +160,17 @@ pub(crate) fn rows(batches: &[Columns], receipts: &[NewReceipt]) -> Result<Recor
     batch(&texts, &rows).ok_or(WarehouseError::BadRows("rows of usage can't be encoded"))
 }
 
+/// Bytes of a receipt's texts in its rows.
+pub(crate) fn text_bytes_of(columns: &Columns, row: usize) -> usize {
+    let names = [&columns.client_name, &columns.client_version, &columns.organization];
+    let names: usize = names.iter().map(|column| column.value(row).len()).sum();
+    names
+        + columns.url.value(row).len()
+        + 4 * columns.operator.value(row).len()
+        + 2 * columns.model_id.value(row).len()
+        + 4 * columns.publisher.value(row).len()
+}
+
 /// Adds the rows of the receipt with this index, one of each grain.
 fn contribute(
     columns: &Columns,
