@@ -167,7 +167,7 @@ impl<'a> PartitionEncoder<'a> {
         source_partitions: u32,
         part: &JudgedPartition,
     ) -> Self {
-        let first = part.rows.first().and_then(|rows| rows.records.first());
+        let first = part.rows.iter().flat_map(|rows| &rows.records).next();
         let first_offset = first.map_or(0, |record| record.offset);
         let appended_at_ms = first.map_or(0, |record| record.appended_at_ms);
         Self {
