@@ -78,7 +78,7 @@ row('clients', dashboard.uniqueClients);
 for (const [purpose, count] of Object.entries(dashboard.usageByPurpose)) row(`for ${purpose}`, count);
 for (const top of dashboard.topContent) row('', top.receiptCount, top.url);
 
-const zeros = { training: 0, inference: 0, research: 0 };
+const zeros = Object.fromEntries(Object.keys(dashboard.usageByPurpose).map((purpose) => [purpose, 0]));
 check('totalReceipts', dashboard.totalReceipts, verified.length);
 check('uniqueClients', dashboard.uniqueClients, unique(verified.map((r) => r.clientId)));
 check('usageByPurpose', dashboard.usageByPurpose, { ...zeros, ...countBy(verified, (r) => r.purpose) });

@@ -49,14 +49,26 @@ pub(crate) fn finished(mut document: Document, config: &AnalyticsConfig) -> Docu
         .and_then(|item| item.get.as_mut())
     {
         let told = live.parameters.get_or_insert_default();
-        told.extend(live::PARAMETERS.iter().map(|one| RefOr::T(one.documented(config))));
+        told.extend(
+            live::PARAMETERS
+                .iter()
+                .copied()
+                .flatten()
+                .map(|one| RefOr::T(one.documented(config))),
+        );
     }
     for (path, parameters) in QUERIES {
         let Some(get) = document.paths.paths.get_mut(path).and_then(|item| item.get.as_mut()) else {
             continue;
         };
         let told = get.parameters.get_or_insert_default();
-        told.extend(parameters.iter().map(|one| RefOr::T(one.documented(config))));
+        told.extend(
+            parameters
+                .iter()
+                .copied()
+                .flatten()
+                .map(|one| RefOr::T(one.documented(config))),
+        );
         let if_none_match = ParameterBuilder::new()
             .name("If-None-Match")
             .parameter_in(ParameterIn::Header)
@@ -78,7 +90,13 @@ pub(crate) fn finished(mut document: Document, config: &AnalyticsConfig) -> Docu
     for (path, parameters) in SENDER_QUERIES {
         if let Some(get) = document.paths.paths.get_mut(path).and_then(|item| item.get.as_mut()) {
             let told = get.parameters.get_or_insert_default();
-            told.extend(parameters.iter().map(|one| RefOr::T(one.documented(config))));
+            told.extend(
+                parameters
+                    .iter()
+                    .copied()
+                    .flatten()
+                    .map(|one| RefOr::T(one.documented(config))),
+            );
         }
     }
     tell_headers(&mut document);

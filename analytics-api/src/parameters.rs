@@ -170,6 +170,11 @@ pub(crate) const BOM: Query = Query {
     schema: |_| ObjectBuilder::new().schema_type(Type::Boolean),
 };
 
+/// The range of every selection of receipts.
+pub(crate) const RANGE: &[Query] = &[FROM, TO, TZ];
+/// Members that every selection of receipts may give, beside purpose, client and entry.
+pub(crate) const MEMBERS: &[Query] = &[MODEL, TRUST, OPERATOR, KEY, BEFORE_VERIFICATION];
+
 impl Query {
     /// As it is in the document.
     pub(crate) fn documented(&self, config: &AnalyticsConfig) -> Parameter {
@@ -186,8 +191,8 @@ impl Query {
 ///
 /// # Errors
 /// As [`Params::parse`].
-pub(crate) fn read(uri: &Uri, allowed: &[Query]) -> Result<Params, InvalidQuery> {
-    let names: Vec<&str> = allowed.iter().map(|query| query.name).collect();
+pub(crate) fn read(uri: &Uri, allowed: &[&[Query]]) -> Result<Params, InvalidQuery> {
+    let names: Vec<&str> = allowed.iter().copied().flatten().map(|query| query.name).collect();
     Params::parse(uri, &names)
 }
 

@@ -40,13 +40,6 @@ pub(crate) struct Signer {
     pub(crate) client_id_claimed_by: Vec<String>,
 }
 
-impl Signer {
-    /// The claimants as one text, for tables.
-    pub(crate) fn claimants(&self) -> Option<String> {
-        Some(self.client_id_claimed_by.join(" ")).filter(|text| !text.is_empty())
-    }
-}
-
 /// Trust and claims as one account sees them.
 #[derive(Debug, Default)]
 pub(crate) struct Signers<'a> {

@@ -117,9 +117,9 @@ mod tests {
         let limits = Limits::default();
         let text: Value = serde_json::from_str(RECEIPT_SCHEMA).unwrap();
         assert_eq!(schemas::receipt(&limits), text);
-        let text: Value = serde_json::from_str(BATCH_SCHEMA).unwrap();
+        let mut text: Value = serde_json::from_str(BATCH_SCHEMA).unwrap();
+        text["$defs"] = serde_json::json!({"receipt": schemas::receipt(&limits)});
         assert_eq!(schemas::batch(&limits), text);
-        assert_eq!(text["$defs"]["receipt"], schemas::receipt(&limits));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use http::{Method, StatusCode, header};
 use http_body_util::{BodyExt, Full};
 use jiff::Timestamp;
 use parking_lot::Mutex;
+use receipt::Purpose;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -162,7 +163,7 @@ fn compare_dashboard(findings: &mut Vec<Finding>, expected: &Expected, seen: &Da
         clients + slack,
         seen.unique_clients,
     ));
-    for purpose in ["training", "inference", "research"] {
+    for purpose in Purpose::ALL.map(Purpose::as_str) {
         let count = expected.by_purpose.get(purpose).copied().unwrap_or(0);
         let is = seen.usage_by_purpose.get(purpose).copied().unwrap_or(0);
         findings.push(Finding::range(

@@ -34,47 +34,78 @@ pub(crate) const RECEIPTS: &str = "receipts";
 /// sent them's word.
 pub(crate) const REFUSALS: &str = "refusals";
 
-const RECEIPT_COLUMNS: [&str; 28] = [
-    "receiptId",
-    "publisher",
-    "timestamp",
-    "entryId",
-    "payloadHash",
-    "occurrences",
-    "receivedAt",
-    "url",
-    "contentHash",
-    "clientId",
-    "clientName",
-    "clientVersion",
-    "organization",
-    "keyFingerprint",
-    "operator",
-    "beforeVerification",
-    "signatureAlgorithm",
-    "purpose",
-    "context",
-    "datasetId",
-    "modelId",
-    "queryId",
-    "sessionId",
-    "studyId",
-    "researcherId",
-    "receivedBytes",
-    "batchPayloadHash",
-    "batchSignature",
+/// A receipt and its evidence.
+type ReceiptWithEvidence = (ExportedReceipt, StoredEvidence);
+
+/// Columns of receipts, each with its value. An empty text is an absent one, and bytes of evidence
+/// are in base64.
+const RECEIPT_COLUMNS: [(&str, fn(&ReceiptWithEvidence) -> Value); 28] = [
+    ("receiptId", |(receipt, _)| json!(receipt.key.receipt_id)),
+    ("publisher", |(receipt, _)| json!(receipt.key.publisher)),
+    ("timestamp", |(receipt, _)| json!(rfc3339_ms(receipt.key.timestamp_ms))),
+    ("entryId", |(receipt, _)| json!(receipt.key.entry_id)),
+    ("payloadHash", |(receipt, _)| {
+        json!(hex::encode(receipt.key.payload_hash))
+    }),
+    ("occurrences", |(receipt, _)| json!(receipt.occurrences)),
+    ("receivedAt", |(receipt, _)| json!(rfc3339_ms(receipt.received_at_ms))),
+    ("url", |(receipt, _)| stated(&receipt.url)),
+    ("contentHash", |(receipt, _)| {
+        json!(format!("sha256:{}", hex::encode(receipt.content_hash)))
+    }),
+    ("clientId", |(receipt, _)| json!(receipt.client_id)),
+    ("clientName", |(receipt, _)| stated(&receipt.client_name)),
+    ("clientVersion", |(receipt, _)| stated(&receipt.client_version)),
+    ("organization", |(receipt, _)| stated(&receipt.organization)),
+    ("keyFingerprint", |(receipt, _)| {
+        json!(hex::encode(receipt.key_fingerprint))
+    }),
+    ("operator", |(receipt, _)| stated(&receipt.operator)),
+    ("beforeVerification", |(receipt, _)| json!(!receipt.publisher_verified)),
+    ("signatureAlgorithm", |(receipt, _)| stated(&receipt.algorithm)),
+    ("purpose", |(receipt, _)| stated(&receipt.purpose)),
+    ("context", |(receipt, _)| stated(&receipt.context)),
+    ("datasetId", |(receipt, _)| stated(&receipt.dataset_id)),
+    ("modelId", |(receipt, _)| stated(&receipt.model_id)),
+    ("queryId", |(receipt, _)| stated(&receipt.query_id)),
+    ("sessionId", |(receipt, _)| stated(&receipt.session_id)),
+    ("studyId", |(receipt, _)| stated(&receipt.study_id)),
+    ("researcherId", |(receipt, _)| stated(&receipt.researcher_id)),
+    ("receivedBytes", |(_, evidence)| {
+        stated(&STANDARD.encode(&evidence.received))
+    }),
+    ("batchPayloadHash", |(_, evidence)| {
+        json!(evidence.batch.as_ref().map(|batch| hex::encode(batch.payload_hash)))
+    }),
+    ("batchSignature", |(_, evidence)| {
+        let signature = evidence
+            .batch
+            .as_ref()
+            .and_then(|batch| hex::decode(&batch.signature_hex).ok());
+        json!(signature.map(|signature| STANDARD.encode(signature)))
+    }),
 ];
-const REFUSAL_COLUMNS: [&str; 9] = [
-    "position",
-    "publisher",
-    "receivedAt",
-    "reason",
-    "detail",
-    "receiptId",
-    "clientId",
-    "entryId",
-    "payloadHash",
+/// Columns of refusals, each with its value.
+const REFUSAL_COLUMNS: [(&str, fn(&Rejected) -> Value); 9] = [
+    ("position", |refusal| json!(refusal.position.to_string())),
+    ("publisher", |refusal| json!(refusal.publisher)),
+    ("receivedAt", |refusal| json!(rfc3339_ms(refusal.received_at_ms))),
+    ("reason", |refusal| json!(refusal.reason)),
+    ("detail", |refusal| json!(refusal.detail)),
+    ("receiptId", |refusal| json!(refusal.receipt_id)),
+    ("clientId", |refusal| json!(refusal.client_id)),
+    ("entryId", |refusal| json!(refusal.entry_id)),
+    ("payloadHash", |refusal| json!(refusal.payload_hash.map(hex::encode))),
 ];
+
+/// A text of a receipt, unless it is absent.
+fn stated(text: &str) -> Value {
+    json!(Some(text).filter(|text| !text.is_empty()))
+}
+
+fn row<T>(columns: &[(&str, fn(&T) -> Value)], of: &T) -> Vec<Value> {
+    columns.iter().map(|(_, value)| value(of)).collect()
+}
 
 /// The names of all collections, in their order.
 pub(crate) fn names() -> Vec<&'static str> {
@@ -86,8 +117,8 @@ pub(crate) fn names() -> Vec<&'static str> {
 pub(crate) fn columns(collection: usize) -> Vec<&'static str> {
     match COLLECTIONS.get(collection) {
         Some(stored) => stored.columns.iter().map(|column| column.name).collect(),
-        None if collection == COLLECTIONS.len() => RECEIPT_COLUMNS.to_vec(),
-        None => REFUSAL_COLUMNS.to_vec(),
+        None if collection == COLLECTIONS.len() => RECEIPT_COLUMNS.map(|(name, _)| name).to_vec(),
+        None => REFUSAL_COLUMNS.map(|(name, _)| name).to_vec(),
     }
 }
 
@@ -170,7 +201,7 @@ impl Walk {
         let mut evidence = self.deps.warehouse.export_evidence(&keys).await?;
         let rows = page.into_iter().map(|stored| {
             let evidence = evidence.remove(&(stored.key.receipt_id, stored.key.payload_hash));
-            receipt(stored, evidence.unwrap_or_default())
+            row(&RECEIPT_COLUMNS, &(stored, evidence.unwrap_or_default()))
         });
         Ok((rows.collect(), after))
     }
@@ -196,7 +227,10 @@ impl Walk {
             .await?;
         let after = keys.last().map(|key| StoreCursor::Refusal(key.clone()));
         let rows = warehouse.rejected(&keys).await?;
-        Ok((rows.into_iter().map(refusal).collect(), after))
+        Ok((
+            rows.iter().map(|refusal| row(&REFUSAL_COLUMNS, refusal)).collect(),
+            after,
+        ))
     }
 }
 
@@ -219,58 +253,4 @@ fn value(cell: ExportValue) -> Value {
         ExportValue::Flag(flag) => flag.into(),
         ExportValue::List(texts) => texts.into(),
     }
-}
-
-/// In the order of [`RECEIPT_COLUMNS`]; an empty text is an absent one. Bytes of evidence are in
-/// base64.
-fn receipt(receipt: ExportedReceipt, evidence: StoredEvidence) -> Vec<Value> {
-    let batch = evidence.batch.as_ref();
-    let signature = batch.and_then(|batch| hex::decode(&batch.signature_hex).ok());
-    let text = |text: String| if text.is_empty() { Value::Null } else { text.into() };
-    vec![
-        receipt.key.receipt_id.to_string().into(),
-        receipt.key.publisher.into(),
-        rfc3339_ms(receipt.key.timestamp_ms).into(),
-        receipt.key.entry_id.to_string().into(),
-        hex::encode(receipt.key.payload_hash).into(),
-        receipt.occurrences.into(),
-        rfc3339_ms(receipt.received_at_ms).into(),
-        text(receipt.url),
-        format!("sha256:{}", hex::encode(receipt.content_hash)).into(),
-        receipt.client_id.to_string().into(),
-        text(receipt.client_name),
-        text(receipt.client_version),
-        text(receipt.organization),
-        hex::encode(receipt.key_fingerprint).into(),
-        text(receipt.operator),
-        (!receipt.publisher_verified).into(),
-        text(receipt.algorithm),
-        text(receipt.purpose),
-        text(receipt.context),
-        text(receipt.dataset_id),
-        text(receipt.model_id),
-        text(receipt.query_id),
-        text(receipt.session_id),
-        text(receipt.study_id),
-        text(receipt.researcher_id),
-        text(STANDARD.encode(evidence.received)),
-        json!(batch.map(|batch| hex::encode(batch.payload_hash))),
-        json!(signature.map(|signature| STANDARD.encode(signature))),
-    ]
-}
-
-/// In the order of [`REFUSAL_COLUMNS`].
-fn refusal(refusal: Rejected) -> Vec<Value> {
-    let id = |id: Option<uuid::Uuid>| json!(id.map(|id| id.to_string()));
-    vec![
-        refusal.position.to_string().into(),
-        refusal.publisher.into(),
-        rfc3339_ms(refusal.received_at_ms).into(),
-        refusal.reason.into(),
-        refusal.detail.into(),
-        id(refusal.receipt_id),
-        id(refusal.client_id),
-        id(refusal.entry_id),
-        json!(refusal.payload_hash.map(hex::encode)),
-    ]
 }

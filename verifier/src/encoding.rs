@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use accounts::ShardMap;
 use blocks::{AcceptedRow, BlockError, Header, ReceiptCounts, RejectedRow, Rows, SourceIndex, SourceRange};
-use receipt::Origin;
-use receipt_log::{LoggedRecord, Record, RecordKind};
+use receipt::{Origin, RejectReason};
+use receipt_log::Record;
 use tokio::time::Instant;
+use uuid::Uuid;
 
 use crate::assignment::{AppendClaim, Settled};
-use crate::judging::{AcceptedReceipt, JudgedPartition, JudgedRecord, ReceiptText, RejectedReceiptBytes, Verdict};
+use crate::judging::{BATCH, JudgedPartition, JudgedRows, ReceiptStamp, SourceRecord};
 use crate::kept::{Candidate, KeptRejections};
 use crate::rejections::Tallies;
 use crate::stamping::StampedBlock;
@@ -88,20 +89,12 @@ pub fn encode(
     let mut encoded = EncodedBlock::empty(block.0.opened);
     encoded.traces = block.0.traces;
     for part in block.0.partitions {
-        for verdict in part.records.iter().flat_map(|record| &record.verdicts) {
-            match verdict {
-                Verdict::Accepted(receipt) => encoded.clients.accepted(receipt.ids.client),
-                Verdict::Rejected(receipt) => {
-                    encoded
-                        .clients
-                        .rejected(Some(receipt.ids.client).filter(|client| !client.is_nil()));
-                    *encoded.reasons.entry(receipt.reason.as_str()).or_insert(0) += 1;
-                }
-            }
+        let mut encoder = PartitionEncoder::new(encoding, shard_map, source_partitions, &part);
+        for rows in &part.rows {
+            encoder.add(rows, kept, &mut encoded)?;
         }
-        let partition =
-            PartitionEncoder::new(encoding, shard_map, source_partitions, &part).run(&part.records, kept)?;
-        encoded.partitions.push(partition);
+        encoder.close(encoder.next_offset)?;
+        encoded.partitions.push(encoder.done);
     }
     Ok(encoded)
 }
@@ -120,7 +113,9 @@ pub fn idle(
         source_partitions,
         epoch: settled.epoch,
         open: open(shard_map),
+        open_bytes: 0,
         first_offset: settled.next_offset,
+        next_offset: settled.next_offset,
         first_appended_at_ms: complete_through_ms,
         last_appended_at_ms: complete_through_ms,
         done: EncodedPartition::empty(settled.claim, settled.epoch),
@@ -156,7 +151,10 @@ struct PartitionEncoder<'a> {
     epoch: u32,
     /// Rows of the open range, by shard.
     open: Vec<Rows>,
+    /// Bytes of their columns.
+    open_bytes: usize,
     first_offset: u64,
+    next_offset: u64,
     first_appended_at_ms: i64,
     last_appended_at_ms: i64,
     done: EncodedPartition,
@@ -169,78 +167,113 @@ impl<'a> PartitionEncoder<'a> {
         source_partitions: u32,
         part: &JudgedPartition,
     ) -> Self {
-        let first = part.records.first().map(|record| &record.logged);
-        let epoch = first.map_or(0, |logged| logged.position.epoch);
-        let appended_at_ms = first.map_or(0, |logged| logged.appended_at_ms);
+        let first = part.rows.iter().flat_map(|rows| &rows.records).next();
+        let first_offset = first.map_or(0, |record| record.offset);
+        let appended_at_ms = first.map_or(0, |record| record.appended_at_ms);
         Self {
             encoding,
             shard_map,
             source_partitions,
-            epoch,
+            epoch: part.epoch,
             open: open(shard_map),
-            first_offset: first.map_or(0, |logged| logged.position.offset),
+            open_bytes: 0,
+            first_offset,
+            next_offset: first_offset,
             first_appended_at_ms: appended_at_ms,
             last_appended_at_ms: appended_at_ms,
-            done: EncodedPartition::empty(part.claim, epoch),
+            done: EncodedPartition::empty(part.claim, part.epoch),
         }
     }
 
-    fn run(mut self, records: &[JudgedRecord], kept: &mut KeptRejections) -> Result<EncodedPartition, BlockError> {
-        let mut next_offset = self.first_offset;
-        for JudgedRecord { logged, verdicts } in records {
-            let mut rows = open(self.shard_map);
-            let mut not_kept = BTreeMap::new();
-            for (index, verdict) in (0_u16..).zip(verdicts) {
-                let shard = self.shard(logged, verdict);
-                match verdict {
-                    Verdict::Rejected(receipt) if !is_kept(logged, receipt, kept) => {
-                        let group = (shard, receipt.key_fingerprint, &receipt.publisher, receipt.reason);
-                        not_kept.entry(group).or_insert((index, 0_u32)).1 += 1;
-                    }
-                    _ => push(&mut rows[shard], logged, index, verdict),
+    /// Adds records behind those so far.
+    fn add(
+        &mut self,
+        rows: &JudgedRows,
+        kept: &mut KeptRejections,
+        block: &mut EncodedBlock,
+    ) -> Result<(), BlockError> {
+        let (mut accepted, mut rejected) = (0, 0);
+        for record in &rows.records {
+            let stamps = &rows.stamps[accepted..accepted + record.accepted];
+            self.begin(record, stamps)?;
+            let mut not_kept = NotKept::new();
+            for (row, stamp) in (accepted..).zip(stamps) {
+                let row = rows.accepted.accepted_row(row);
+                if let Some((reason, detail)) = &stamp.rejection {
+                    let row = RejectedRow {
+                        timestamp_ms: 0,
+                        ..row.as_rejected(reason.as_str(), detail)
+                    };
+                    self.reject(row, kept, &mut not_kept, block);
+                } else {
+                    block.clients.accepted(row.client_id);
+                    let shard = self.shard(row.publisher, row.timestamp_ms, row.receipt_id);
+                    self.open[shard].push_accepted(&AcceptedRow {
+                        operator: stamp.operator.as_deref().unwrap_or_default(),
+                        publisher_verified: stamp.publisher_verified,
+                        ..row
+                    });
                 }
             }
-            for ((shard, key_fingerprint, publisher, reason), (first, receipts)) in not_kept {
-                let not_kept = RejectedReceiptBytes::not_kept(reason, publisher.clone(), key_fingerprint);
-                push_rejected(&mut rows[shard], logged, first, &not_kept, receipts);
+            for row in rejected..rejected + record.rejected {
+                self.reject(rows.rejected.rejected_row(row), kept, &mut not_kept, block);
             }
-            let is_begun = self.open.iter().any(|rows| !rows.is_empty());
-            if is_begun && bytes(&self.open) + bytes(&rows) > self.encoding.record_bytes_max {
-                self.close(logged.position.offset)?;
-                self.first_appended_at_ms = logged.appended_at_ms;
+            for ((shard, ..), (first, receipts)) in not_kept {
+                self.open[shard].push_rejected(&only_counted(first, receipts));
             }
-            for (open, rows) in self.open.iter_mut().zip(rows) {
-                open.append(rows);
-            }
-            self.last_appended_at_ms = logged.appended_at_ms;
-            self.done.source_records += 1;
-            next_offset = logged.position.offset + 1;
+            accepted += record.accepted;
+            rejected += record.rejected;
         }
-        self.close(next_offset)?;
-        Ok(self.done)
+        Ok(())
     }
 
-    /// The index of a verdict's shard. A rejected receipt's own timestamp isn't known to be true,
-    /// so the instant of its receipt counts.
-    fn shard(&self, logged: &LoggedRecord, verdict: &Verdict) -> usize {
-        let (publisher, at_ms, receipt_id) = match verdict {
-            Verdict::Accepted(receipt) => (
-                receipt.texts.get(ReceiptText::Publisher),
-                receipt.timestamp_ms,
-                receipt.ids.receipt,
-            ),
-            Verdict::Rejected(receipt) => (
-                receipt.publisher.as_str(),
-                logged.record.received_at_ms,
-                receipt.ids.receipt,
-            ),
-        };
+    /// Takes a record into the open range, or into a new one if its rows don't fit there.
+    fn begin(&mut self, record: &SourceRecord, stamps: &[ReceiptStamp]) -> Result<(), BlockError> {
+        let operators = stamps.iter().filter_map(|stamp| stamp.operator.as_deref());
+        let bytes = record.bytes + operators.map(str::len).sum::<usize>();
+        if self.open_bytes > 0 && self.open_bytes + bytes > self.encoding.record_bytes_max {
+            self.close(record.offset)?;
+            self.first_appended_at_ms = record.appended_at_ms;
+        }
+        self.open_bytes += bytes;
+        self.last_appended_at_ms = record.appended_at_ms;
+        self.done.source_records += 1;
+        self.next_offset = record.offset + 1;
+        Ok(())
+    }
+
+    /// Adds a rejected receipt's row, or counts it if its bytes aren't stored. Its own timestamp
+    /// isn't known to be true, so the instant of its receipt decides the shard.
+    fn reject<'r>(
+        &mut self,
+        row: RejectedRow<'r>,
+        kept: &mut KeptRejections,
+        not_kept: &mut NotKept<'r>,
+        block: &mut EncodedBlock,
+    ) {
+        block
+            .clients
+            .rejected(Some(row.client_id).filter(|client| !client.is_nil()));
+        let reason = row.reason.parse().map_or("", RejectReason::as_str);
+        *block.reasons.entry(reason).or_insert(0) += 1;
+        let shard = self.shard(row.publisher, row.received_at_ms, row.receipt_id);
+        if is_kept(&row, kept) {
+            self.open[shard].push_rejected(&row);
+        } else {
+            let group = (shard, row.key_fingerprint, row.publisher, row.reason);
+            not_kept.entry(group).or_insert((row, 0)).1 += 1;
+        }
+    }
+
+    /// The index of a receipt's shard.
+    fn shard(&self, publisher: &str, at_ms: i64, receipt_id: Uuid) -> usize {
         self.shard_map.shard(publisher, at_ms, receipt_id) as usize
     }
 
     /// Ends the open range before `next_offset`: a record for each shard.
     fn close(&mut self, next_offset: u64) -> Result<(), BlockError> {
         let shards = std::mem::replace(&mut self.open, open(self.shard_map));
+        self.open_bytes = 0;
         let accepted = shards.iter().map(|rows| rows.accepted() as u64).sum();
         let rejected = shards.iter().map(Rows::rejected).sum();
         let counts = ReceiptCounts {
@@ -295,121 +328,38 @@ fn open(shard_map: &ShardMap) -> Vec<Rows> {
     (0..shard_map.shards()).map(|_| Rows::default()).collect()
 }
 
-fn bytes(shards: &[Rows]) -> usize {
-    shards.iter().map(Rows::bytes).sum()
-}
-
-fn push(rows: &mut Rows, logged: &LoggedRecord, index: u16, verdict: &Verdict) {
-    match verdict {
-        Verdict::Accepted(receipt) => rows.push_accepted(&accepted_row(logged, index, receipt, &address(logged))),
-        Verdict::Rejected(receipt) => push_rejected(rows, logged, index, receipt, 1),
-    }
-}
-
-fn address(logged: &LoggedRecord) -> String {
-    logged
-        .record
-        .client_address
-        .map_or_else(String::new, |address| address.to_string())
-}
-
-/// Adds a row that counts so many receipts, of which the first has the index.
-fn push_rejected(rows: &mut Rows, logged: &LoggedRecord, index: u16, receipt: &RejectedReceiptBytes, receipts: u32) {
-    rows.push_rejected(&rejected_row(logged, index, receipt, receipts, &address(logged)));
-}
+/// Rejected receipts of one record whose bytes aren't stored: by shard, key, publisher and reason,
+/// the first one's row and their number.
+type NotKept<'a> = BTreeMap<(usize, &'a [u8; 32], &'a str, &'a str), (RejectedRow<'a>, u32)>;
 
 /// Whether a rejected receipt is stored with its bytes. A batch that is rejected as a whole always
 /// is: its one row says that its receipts weren't judged. The gateway refuses such batches.
-fn is_kept(logged: &LoggedRecord, receipt: &RejectedReceiptBytes, kept: &mut KeptRejections) -> bool {
-    let is_whole_batch = logged.record.kind == RecordKind::Batch && receipt.origin == Origin::Record.as_str();
+fn is_kept(row: &RejectedRow<'_>, kept: &mut KeptRejections) -> bool {
+    let is_whole_batch = row.kind == BATCH && row.origin == Origin::Record.as_str();
     is_whole_batch
         || kept.keeps(&Candidate {
-            key_fingerprint: &receipt.key_fingerprint,
-            address: logged.record.client_address,
-            publisher: &receipt.publisher,
-            bytes: receipt.raw.len(),
-            received_at_ms: logged.record.received_at_ms,
+            key_fingerprint: row.key_fingerprint,
+            address: row.client_address.parse().ok(),
+            publisher: row.publisher,
+            bytes: row.raw.len(),
+            received_at_ms: row.received_at_ms,
         })
 }
 
-fn kind(logged: &LoggedRecord) -> &'static str {
-    match logged.record.kind {
-        RecordKind::Batch => "batch",
-        RecordKind::Receipt | RecordKind::Verdicts => "receipt",
-    }
-}
-
-fn accepted_row<'a>(
-    logged: &'a LoggedRecord,
-    index: u16,
-    receipt: &'a AcceptedReceipt,
-    client_address: &'a str,
-) -> AcceptedRow<'a> {
-    let text = |text| receipt.texts.get(text);
-    let batch = receipt.batch.as_deref();
-    AcceptedRow {
-        position: logged.position.receipt(index),
-        publisher: text(ReceiptText::Publisher),
-        timestamp_ms: receipt.timestamp_ms,
-        entry_id: receipt.ids.entry,
-        receipt_id: receipt.ids.receipt,
-        payload_hash: &receipt.payload_hash,
-        received_at_ms: logged.record.received_at_ms,
-        url: text(ReceiptText::Url),
-        content_hash: &receipt.content_hash,
-        client_id: receipt.ids.client,
-        client_name: text(ReceiptText::ClientName),
-        client_version: text(ReceiptText::ClientVersion),
-        organization: text(ReceiptText::Organization),
-        key_fingerprint: &receipt.key_fingerprint,
-        algorithm: receipt.algorithm,
-        purpose: receipt.purpose,
-        context: text(ReceiptText::Context),
-        dataset_id: text(ReceiptText::DatasetId),
-        model_id: text(ReceiptText::ModelId),
-        query_id: text(ReceiptText::QueryId),
-        session_id: text(ReceiptText::SessionId),
-        study_id: text(ReceiptText::StudyId),
-        researcher_id: text(ReceiptText::ResearcherId),
-        request_id: &logged.record.request_id,
-        client_address,
-        kind: kind(logged),
-        raw: &receipt.raw,
-        request_signature: logged.record.request_signature.as_deref().unwrap_or_default(),
-        origin: receipt.origin,
-        operator: receipt.operator.as_deref().unwrap_or_default(),
-        batch_signature: batch.map_or(&[], |batch| &batch.signature),
-        batch_hash: batch.map_or(&[0; 32], |batch| &batch.payload_hash),
-        publisher_verified: receipt.publisher_verified,
-    }
-}
-
-fn rejected_row<'a>(
-    logged: &'a LoggedRecord,
-    index: u16,
-    receipt: &'a RejectedReceiptBytes,
-    receipts: u32,
-    client_address: &'a str,
-) -> RejectedRow<'a> {
+/// The row of rejected receipts that are only counted, with what they have in common.
+fn only_counted(first: RejectedRow<'_>, receipts: u32) -> RejectedRow<'_> {
     RejectedRow {
-        position: logged.position.receipt(index),
-        reason: receipt.reason.as_str(),
-        detail: &receipt.detail,
-        publisher: &receipt.publisher,
-        receipt_id: receipt.ids.receipt,
-        client_id: receipt.ids.client,
-        entry_id: receipt.ids.entry,
-        payload_hash: &receipt.payload_hash,
-        key_fingerprint: &receipt.key_fingerprint,
-        timestamp_ms: 0,
-        received_at_ms: logged.record.received_at_ms,
-        request_id: &logged.record.request_id,
-        client_address,
-        kind: kind(logged),
-        raw: &receipt.raw,
-        request_signature: logged.record.request_signature.as_deref().unwrap_or_default(),
-        origin: receipt.origin,
+        detail: "only counted, without bytes and receiptId: more is rejected today than \
+                 verifier.rejected_kept_per_day_max (of a key and publisher) or \
+                 verifier.rejected_bytes_per_day_max (of all senders) lets be stored",
+        receipt_id: Uuid::nil(),
+        client_id: Uuid::nil(),
+        entry_id: Uuid::nil(),
+        payload_hash: &[0; 32],
+        raw: &[],
+        origin: blocks::NOT_KEPT,
         receipts,
+        ..first
     }
 }
 
@@ -419,60 +369,69 @@ mod tests {
     use accounts::ShardMapEntry;
     use blocks::Block;
     use bytes::Bytes;
-    use receipt::RejectReason;
-    use receipt_log::Position;
+    use receipt_log::{LoggedRecord, Position};
 
     use super::*;
-    use crate::judging::{JudgedBlock, ReceiptIds};
+    use crate::judging::{JudgedBlock, RowsOfRecords};
 
     const CLAIM: AppendClaim = AppendClaim {
         partition: 3,
         number: 1,
     };
 
+    /// A record and the rows of its receipts, all rejected.
+    type Source = (LoggedRecord, Vec<RejectedRow<'static>>);
+
     /// A record of which each receipt is rejected with so many bytes.
-    fn judged(offset: u64, receipts: usize, bytes: usize) -> JudgedRecord {
-        let rejected = RejectedReceiptBytes {
-            reason: RejectReason::Malformed,
-            detail: String::new(),
-            publisher: String::new(),
-            ids: ReceiptIds::default(),
-            payload_hash: [0; 32],
-            key_fingerprint: [0; 32],
-            raw: Bytes::from(vec![b'x'; bytes]),
-            origin: "record",
-        };
-        JudgedRecord {
-            logged: LoggedRecord {
-                position: Position {
-                    epoch: 7,
-                    partition: 3,
-                    offset,
-                },
-                appended_at_ms: 1_000 + i64::try_from(offset).unwrap(),
-                record: Record::verdicts(Bytes::new(), 0),
+    fn judged(offset: u64, receipts: u16, bytes: usize) -> Source {
+        let logged = LoggedRecord {
+            position: Position {
+                epoch: 7,
+                partition: 3,
+                offset,
             },
-            verdicts: vec![Verdict::Rejected(Box::new(rejected)); receipts],
+            appended_at_ms: 1_000 + i64::try_from(offset).unwrap(),
+            record: Record::verdicts(Bytes::new(), 0),
+        };
+        let row = |index| RejectedRow {
+            position: logged.position.receipt(index),
+            raw: &[b'x'; 4_000][..bytes],
+            origin: "record",
+            ..AcceptedRow::default().as_rejected("malformed", "")
+        };
+        let rows = (0..receipts).map(row).collect();
+        (logged, rows)
+    }
+
+    fn encoding(record_bytes_max: usize) -> EncodingSettings {
+        EncodingSettings {
+            verifier: "test".to_owned(),
+            record_bytes_max,
         }
     }
 
-    fn encoded(record_bytes_max: usize, records: Vec<JudgedRecord>) -> EncodedPartition {
-        let encoding = EncodingSettings {
-            verifier: "test".to_owned(),
-            record_bytes_max,
-        };
-        let block = JudgedBlock {
+    fn block(records: Vec<Source>) -> StampedBlock {
+        let mut judged = RowsOfRecords::default();
+        for (logged, receipts) in records {
+            let mut rows = Rows::default();
+            receipts.iter().for_each(|row| rows.push_rejected(row));
+            judged.add(&logged, vec![rows]);
+        }
+        StampedBlock(JudgedBlock {
             traces: Traces::default(),
-            partitions: vec![JudgedPartition { claim: CLAIM, records }],
+            partitions: vec![JudgedPartition {
+                claim: CLAIM,
+                epoch: 7,
+                rows: vec![judged.finish().unwrap()],
+            }],
             opened: Instant::now(),
-        };
-        let encoded = encode(
-            &encoding,
-            &ShardMap::default(),
-            StampedBlock(block),
-            12,
-            &mut KeptRejections::new(1_000, u64::MAX),
-        );
+        })
+    }
+
+    fn encoded(record_bytes_max: usize, records: Vec<Source>) -> EncodedPartition {
+        let mut kept = KeptRejections::new(1_000, u64::MAX);
+        let settings = encoding(record_bytes_max);
+        let encoded = encode(&settings, &ShardMap::default(), block(records), 12, &mut kept);
         encoded.unwrap().partitions.remove(0)
     }
 
@@ -538,27 +497,11 @@ mod tests {
         .unwrap();
         let publishers = ["a.example", "b.example", "c.example", "d.example"];
         let mut records = vec![judged(5, 4, 10), judged(6, 2, 4_000)];
-        for (verdict, publisher) in records[0].verdicts.iter_mut().zip(publishers) {
-            let Verdict::Rejected(receipt) = verdict else { continue };
-            receipt.publisher = publisher.to_owned();
+        for (row, publisher) in records[0].1.iter_mut().zip(publishers) {
+            row.publisher = publisher;
         }
-        let encoding = EncodingSettings {
-            verifier: "test".to_owned(),
-            record_bytes_max: 2_000,
-        };
-        let block = JudgedBlock {
-            traces: Traces::default(),
-            partitions: vec![JudgedPartition { claim: CLAIM, records }],
-            opened: Instant::now(),
-        };
-        let encoded = encode(
-            &encoding,
-            &map,
-            StampedBlock(block),
-            12,
-            &mut KeptRejections::new(1_000, u64::MAX),
-        )
-        .unwrap();
+        let mut kept = KeptRejections::new(1_000, u64::MAX);
+        let encoded = encode(&encoding(2_000), &map, block(records), 12, &mut kept).unwrap();
         let part = &encoded.partitions[0];
         assert_eq!((part.ranges.len(), part.records.len(), part.counts.rejected), (2, 6, 6));
         let mut rows = [0; 3];
@@ -585,10 +528,6 @@ mod tests {
 
     #[test]
     fn an_idle_record_is_an_empty_range_at_the_end() {
-        let encoding = EncodingSettings {
-            verifier: "test".to_owned(),
-            record_bytes_max: 1,
-        };
         let settled = Settled {
             claim: CLAIM,
             epoch: 7,
@@ -596,7 +535,7 @@ mod tests {
             complete_through_ms: 100,
             idle_at: None,
         };
-        let part = idle(&encoding, &ShardMap::default(), &settled, 12, 200).unwrap();
+        let part = idle(&encoding(1), &ShardMap::default(), &settled, 12, 200).unwrap();
         assert_eq!(summary(&part), [(9, 9, 0, 200)]);
         assert_eq!(
             (part.next_offset(), part.source_records, part.counts),
@@ -606,57 +545,30 @@ mod tests {
 
     #[test]
     fn outcomes_are_counted_by_reason() {
-        let encoding = EncodingSettings {
-            verifier: "test".to_owned(),
-            record_bytes_max: 1_000,
-        };
-        let records = vec![judged(0, 2, 1), judged(1, 1, 1)];
-        let block = JudgedBlock {
-            traces: Traces::default(),
-            partitions: vec![JudgedPartition { claim: CLAIM, records }],
-            opened: Instant::now(),
-        };
-        let encoded = encode(
-            &encoding,
-            &ShardMap::default(),
-            StampedBlock(block),
-            1,
-            &mut KeptRejections::new(1, u64::MAX),
-        )
-        .unwrap();
+        let block = block(vec![judged(0, 2, 1), judged(1, 1, 1)]);
+        let mut kept = KeptRejections::new(1, u64::MAX);
+        let encoded = encode(&encoding(1_000), &ShardMap::default(), block, 1, &mut kept).unwrap();
         assert_eq!(encoded.reasons, BTreeMap::from([("malformed", 3)]));
     }
 
     #[test]
     fn rejections_beyond_the_cap_are_one_row_of_their_record() {
-        let encoding = EncodingSettings {
-            verifier: "test".to_owned(),
-            record_bytes_max: 1 << 20,
-        };
         let mut records = vec![judged(5, 4, 10), judged(6, 3, 10), judged(7, 1, 10)];
         for (record, publishers) in records
             .iter_mut()
             .zip([&["a", "b", "a", "a"][..], &["a", "b", "a"], &["a"]])
         {
-            record.logged.record.kind = RecordKind::Batch;
-            for (verdict, publisher) in record.verdicts.iter_mut().zip(publishers) {
-                let Verdict::Rejected(receipt) = verdict else { continue };
-                receipt.publisher = (*publisher).to_owned();
-                receipt.origin = "signed_batch";
-                receipt.key_fingerprint = [9; 32];
+            for (row, publisher) in record.1.iter_mut().zip(publishers) {
+                row.kind = BATCH;
+                row.publisher = publisher;
+                row.origin = "signed_batch";
+                row.key_fingerprint = &[9; 32];
             }
         }
         // A batch that was rejected as a whole.
-        if let Some(Verdict::Rejected(receipt)) = records[2].verdicts.first_mut() {
-            receipt.origin = "record";
-        }
-        let block = JudgedBlock {
-            traces: Traces::default(),
-            partitions: vec![JudgedPartition { claim: CLAIM, records }],
-            opened: Instant::now(),
-        };
+        records[2].1[0].origin = "record";
         let mut kept = KeptRejections::new(2, u64::MAX);
-        let encoded = encode(&encoding, &ShardMap::default(), StampedBlock(block), 1, &mut kept).unwrap();
+        let encoded = encode(&encoding(1 << 20), &ShardMap::default(), block(records), 1, &mut kept).unwrap();
         assert_eq!(encoded.reasons, BTreeMap::from([("malformed", 8)]));
         let block = Block::decode(&encoded.partitions[0].records[0].1.body).unwrap();
         assert_eq!(

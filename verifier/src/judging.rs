@@ -1,197 +1,58 @@
-//! Records to verdicts: plain functions of the records, run on rayon, with no state but the key
-//! cache.
+//! Records to rows of verdicts: plain functions of the records, run on rayon, with no state but the
+//! key cache.
 
 use std::sync::Arc;
 
-use bytes::Bytes;
+use blocks::{AcceptedRow, BlockError, Columns, RejectedRow, Rows};
 use rayon::prelude::*;
-use receipt::{
-    Arrival, BatchSignature, BodyKind, JUDGED_TOGETHER, Judge, Judged, RejectReason, RejectedReceipt, VerifiedReceipt,
-};
+use receipt::{Arrival, BodyKind, JUDGED_TOGETHER, Judge, Judged, RejectReason, RejectedReceipt, VerifiedReceipt};
 use receipt_log::{LoggedRecord, RecordKind};
 use tokio::time::Instant;
-use uuid::Uuid;
 
 use crate::assignment::AppendClaim;
-use crate::gathering::PolledBlock;
+use crate::gathering::{PartitionRecords, PolledBlock};
 use crate::traces::Traces;
 
-/// The identifiers that a receipt states. Nil: it couldn't be read.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ReceiptIds {
-    /// `receiptId`.
-    pub receipt: Uuid,
-    /// `client.id`.
-    pub client: Uuid,
-    /// `content.entryId`.
-    pub entry: Uuid,
+/// `kind` of the rows of a batch.
+pub const BATCH: &str = "batch";
+
+/// A record whose receipts are judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SourceRecord {
+    /// Offset in the log `receipts`.
+    pub offset: u64,
+    /// When the log took it.
+    pub appended_at_ms: i64,
+    /// Accepted rows. With the rejected ones at least one.
+    pub accepted: usize,
+    /// Rejected rows.
+    pub rejected: usize,
+    /// Bytes of the rows in columns.
+    pub bytes: usize,
 }
 
-/// The texts of an accepted receipt, in one allocation.
-#[derive(Debug, Clone, Default)]
-pub struct ReceiptTexts {
-    bytes: String,
-    ends: [u32; TEXTS],
-}
-
-/// A text of an accepted receipt.
-#[derive(Debug, Clone, Copy)]
-#[repr(usize)]
-pub enum ReceiptText {
-    /// Host of `content.url`, in canonical form.
-    Publisher,
-    /// `content.url`.
-    Url,
-    /// `client.name`.
-    ClientName,
-    /// `client.version`.
-    ClientVersion,
-    /// `client.organization`.
-    Organization,
-    /// `usage.context`.
-    Context,
-    /// `usage.datasetId`.
-    DatasetId,
-    /// `usage.modelId`.
-    ModelId,
-    /// `usage.queryId`.
-    QueryId,
-    /// `usage.sessionId`.
-    SessionId,
-    /// `usage.studyId`.
-    StudyId,
-    /// `usage.researcherId`.
-    ResearcherId,
-}
-
-const TEXTS: usize = 12;
-
-impl ReceiptTexts {
-    fn new(parts: [&str; TEXTS]) -> Self {
-        let mut bytes = String::with_capacity(parts.iter().map(|part| part.len()).sum());
-        let ends = parts.map(|part| {
-            bytes.push_str(part);
-            // A body has at most some megabytes.
-            u32::try_from(bytes.len()).unwrap_or(u32::MAX)
-        });
-        Self { bytes, ends }
-    }
-
-    /// Returns a text; empty if the receipt doesn't have it.
-    #[must_use]
-    pub fn get(&self, text: ReceiptText) -> &str {
-        let number = text as usize;
-        let start = if number == 0 { 0 } else { self.ends[number - 1] };
-        &self.bytes[start as usize..self.ends[number] as usize]
-    }
-}
-
-/// A receipt whose every check passed.
+/// ReceiptStamp of an accepted receipt, given once, when it arrives.
 #[derive(Debug, Clone)]
-pub struct AcceptedReceipt {
-    /// Identifiers that the receipt states.
-    pub ids: ReceiptIds,
-    /// `timestamp`, milliseconds since the Unix epoch.
-    pub timestamp_ms: i64,
-    /// SHA-256 of the canonical bytes.
-    pub payload_hash: [u8; 32],
-    /// `content.contentHash`, decoded.
-    pub content_hash: [u8; 32],
-    /// SHA-256 of the key's SPKI.
-    pub key_fingerprint: [u8; 32],
+pub struct ReceiptStamp {
     /// Domain of the operator whose key it was on arrival; `None` if the receipt is unproven.
     pub operator: Option<Arc<str>>,
     /// Whether somebody had verified the publisher's domain before the receipt arrived.
     pub publisher_verified: bool,
-    /// `signatureAlgorithm`.
-    pub algorithm: &'static str,
-    /// `usage.purpose`.
-    pub purpose: &'static str,
-    /// The other members.
-    pub texts: ReceiptTexts,
-    /// Bytes as received, a slice of the record's body.
-    pub raw: Bytes,
-    /// Part of its record that `raw` is, see [`receipt::Origin`].
-    pub origin: &'static str,
-    /// The signature of the batch that it arrived in, if it arrived in one.
-    pub batch: Option<Arc<BatchSignature>>,
+    /// Why a policy rejects the receipt after all, with the detail for its sender.
+    pub rejection: Option<(RejectReason, String)>,
 }
 
-/// A receipt, or a record that is none, that failed a check.
-#[derive(Debug, Clone)]
-pub struct RejectedReceiptBytes {
-    /// Why.
-    pub reason: RejectReason,
-    /// Finding in detail, for people. At most about a thousand bytes.
-    pub detail: String,
-    /// The publisher it states; empty if it couldn't be read.
-    pub publisher: String,
-    /// Identifiers that the receipt states.
-    pub ids: ReceiptIds,
-    /// SHA-256 of the canonical bytes; zero if there are none.
-    pub payload_hash: [u8; 32],
-    /// SHA-256 of the SPKI of the key whose signature was verified
-    /// (see [`receipt::RejectedReceipt`]); zero if none was.
-    pub key_fingerprint: [u8; 32],
-    /// Bytes as received, or the whole body where no receipt could be distinguished.
-    pub raw: Bytes,
-    /// Part of its record that `raw` is, see [`receipt::Origin`]; `not_kept` without bytes.
-    pub origin: &'static str,
-}
-
-impl RejectedReceiptBytes {
-    /// Rejected receipts beyond what is stored of a day, in one row: with what they have in common.
-    #[must_use]
-    pub(crate) fn not_kept(reason: RejectReason, publisher: String, key_fingerprint: [u8; 32]) -> Self {
-        Self {
-            reason,
-            detail: "only counted, without bytes and receiptId: more is rejected today than \
-                     verifier.rejected_kept_per_day_max (of a key and publisher) or \
-                     verifier.rejected_bytes_per_day_max (of all senders) lets be stored"
-                .to_owned(),
-            publisher,
-            ids: ReceiptIds::default(),
-            payload_hash: [0; 32],
-            key_fingerprint,
-            raw: Bytes::new(),
-            origin: blocks::NOT_KEPT,
-        }
-    }
-}
-
-/// The outcome of one receipt.
-#[derive(Debug, Clone)]
-pub enum Verdict {
-    /// Every check passed.
-    Accepted(Box<AcceptedReceipt>),
-    /// A check failed.
-    Rejected(Box<RejectedReceiptBytes>),
-}
-
-impl AcceptedReceipt {
-    /// Turns the receipt into a rejected one, for a reason that isn't its own.
-    #[must_use]
-    pub fn into_rejected(self, reason: RejectReason, detail: String) -> RejectedReceiptBytes {
-        RejectedReceiptBytes {
-            reason,
-            detail,
-            publisher: self.texts.get(ReceiptText::Publisher).to_owned(),
-            ids: self.ids,
-            payload_hash: self.payload_hash,
-            key_fingerprint: self.key_fingerprint,
-            raw: self.raw,
-            origin: self.origin,
-        }
-    }
-}
-
-/// A record with the verdicts on its receipts.
+/// Receipts of consecutive records with their verdicts.
 #[derive(Debug)]
-pub struct JudgedRecord {
-    /// The record.
-    pub logged: LoggedRecord,
-    /// Verdicts by the receipt's index in the record. At least one.
-    pub verdicts: Vec<Verdict>,
+pub struct JudgedRows {
+    /// The records, in offset order.
+    pub records: Vec<SourceRecord>,
+    /// Rows of receipts whose every check passed, in the records' order.
+    pub accepted: Columns,
+    /// Rows of receipts, or of records that are none, that failed a check.
+    pub rejected: Columns,
+    /// Stamps of the accepted rows. Their columns in `accepted` aren't set.
+    pub stamps: Vec<ReceiptStamp>,
 }
 
 /// Judged records of one partition.
@@ -199,8 +60,10 @@ pub struct JudgedRecord {
 pub struct JudgedPartition {
     /// The claim under which they were polled.
     pub claim: AppendClaim,
+    /// The epoch of the log `receipts`.
+    pub epoch: u32,
     /// In offset order, without gaps.
-    pub records: Vec<JudgedRecord>,
+    pub rows: Vec<JudgedRows>,
 }
 
 /// A block whose receipts all have a verdict.
@@ -216,28 +79,27 @@ pub struct JudgedBlock {
 }
 
 /// Judges every receipt of a block. Runs on the calling thread's rayon pool.
-pub fn judge(judge: &Judge, block: PolledBlock) -> JudgedBlock {
-    let records = |records: Vec<LoggedRecord>| {
-        let chunks = records.par_chunks(JUDGED_TOGETHER);
-        let verdicts: Vec<_> = chunks.flat_map_iter(|chunk| judge_records(judge, chunk)).collect();
-        let judged = records.into_iter().zip(verdicts);
-        judged
-            .map(|(logged, verdicts)| JudgedRecord { logged, verdicts })
-            .collect()
+///
+/// # Errors
+/// [`BlockError`]: rows that no Arrow column can hold (2 GiB of text).
+pub fn judge(judge: &Judge, block: PolledBlock) -> Result<JudgedBlock, BlockError> {
+    let partition = |part: &PartitionRecords| {
+        let chunks = part.records.par_chunks(JUDGED_TOGETHER);
+        let judged = chunks.fold(RowsOfRecords::default, |mut rows, chunk| {
+            rows.judge(judge, chunk);
+            rows
+        });
+        Ok(JudgedPartition {
+            claim: part.claim,
+            epoch: part.records.first().map_or(0, |logged| logged.position.epoch),
+            rows: judged.map(RowsOfRecords::finish).collect::<Result<_, _>>()?,
+        })
     };
-    let traces = Traces::new(block.records());
-    JudgedBlock {
-        traces,
-        partitions: block
-            .partitions
-            .into_iter()
-            .map(|part| JudgedPartition {
-                claim: part.claim,
-                records: records(part.records),
-            })
-            .collect(),
+    Ok(JudgedBlock {
+        traces: Traces::new(block.records()),
+        partitions: block.partitions.iter().map(partition).collect::<Result<_, _>>()?,
         opened: block.opened,
-    }
+    })
 }
 
 /// A record as the judge takes it.
@@ -255,80 +117,171 @@ pub fn arrival(logged: &LoggedRecord) -> Arrival<'_> {
     }
 }
 
-/// Returns the verdicts of each record. Single receipts behind each other are judged together.
-fn judge_records(judge: &Judge, records: &[LoggedRecord]) -> Vec<Vec<Verdict>> {
-    let is_single = |logged: &LoggedRecord| arrival(logged).kind == BodyKind::Receipt;
-    let runs = records.chunk_by(|left, right| is_single(left) && is_single(right));
-    let judged = runs.flat_map(|run| match run {
-        [logged] => vec![judge.judge(&arrival(logged), &|_, judged| verdict(&logged.record.body, judged))],
-        _ => {
-            let arrivals: Vec<_> = run.iter().map(arrival).collect();
-            let judged = run.iter().zip(judge.judge_receipts(&arrivals));
-            judged
-                .map(|(logged, judged)| vec![verdict(&logged.record.body, judged)])
-                .collect()
+/// Rows of judged records, being collected.
+#[derive(Default)]
+pub(crate) struct RowsOfRecords {
+    records: Vec<SourceRecord>,
+    rows: Rows,
+}
+
+impl RowsOfRecords {
+    /// Judges the records behind those so far. Single receipts behind each other are judged
+    /// together.
+    fn judge(&mut self, judge: &Judge, records: &[LoggedRecord]) {
+        let is_single = |logged: &LoggedRecord| arrival(logged).kind == BodyKind::Receipt;
+        for run in records.chunk_by(|left, right| is_single(left) && is_single(right)) {
+            if let [logged] = run {
+                let row = RowOfRecord::new(logged);
+                let add = |rows: &mut Rows, index, judged: Judged<'_>| row.add(index, &judged, rows);
+                self.add(logged, judge.fold(&arrival(logged), &add));
+            } else {
+                let arrivals: Vec<_> = run.iter().map(arrival).collect();
+                for (logged, judged) in run.iter().zip(judge.judge_receipts(&arrivals)) {
+                    self.add_one(logged, &judged);
+                }
+            }
         }
-    });
-    judged.collect()
-}
+    }
 
-fn verdict(body: &Bytes, judged: Judged<'_>) -> Verdict {
-    match judged {
-        Judged::Verified(verified) => Verdict::Accepted(Box::new(accepted(body, &verified))),
-        Judged::Rejected(rejected) => Verdict::Rejected(Box::new(self::rejected(body, rejected))),
+    fn add_one(&mut self, logged: &LoggedRecord, judged: &Judged<'_>) {
+        let bytes = self.rows.bytes();
+        RowOfRecord::new(logged).add(0, judged, &mut self.rows);
+        let is_accepted = matches!(judged, Judged::Verified(_));
+        self.records.push(SourceRecord {
+            offset: logged.position.offset,
+            appended_at_ms: logged.appended_at_ms,
+            accepted: usize::from(is_accepted),
+            rejected: usize::from(!is_accepted),
+            bytes: self.rows.bytes() - bytes,
+        });
+    }
+
+    /// Adds a record with its rows, each of which is of one receipt.
+    pub(crate) fn add(&mut self, logged: &LoggedRecord, parts: Vec<Rows>) {
+        let mut record = SourceRecord {
+            offset: logged.position.offset,
+            appended_at_ms: logged.appended_at_ms,
+            accepted: 0,
+            rejected: 0,
+            bytes: 0,
+        };
+        for rows in parts {
+            record.accepted += rows.accepted();
+            record.rejected += usize::try_from(rows.rejected()).unwrap_or(usize::MAX);
+            record.bytes += rows.bytes();
+            self.rows.append(rows);
+        }
+        self.records.push(record);
+    }
+
+    /// Ends the collection. Without an account store the stamps stay as they are made here.
+    pub(crate) fn finish(self) -> Result<JudgedRows, BlockError> {
+        let unstamped = ReceiptStamp {
+            operator: None,
+            publisher_verified: true,
+            rejection: None,
+        };
+        let stamps = vec![unstamped; self.rows.accepted()];
+        let (accepted, rejected) = self.rows.batches()?;
+        Ok(JudgedRows {
+            records: self.records,
+            accepted: Columns::new(&accepted)?,
+            rejected: Columns::new(&rejected)?,
+            stamps,
+        })
     }
 }
 
-fn accepted(body: &Bytes, verified: &VerifiedReceipt<'_>) -> AcceptedReceipt {
-    let receipt = &verified.receipt;
-    AcceptedReceipt {
-        ids: ReceiptIds {
-            receipt: receipt.receipt_id,
-            client: receipt.client_id,
-            entry: receipt.entry_id,
-        },
-        timestamp_ms: receipt.timestamp_ms,
-        payload_hash: verified.payload_hash,
-        content_hash: receipt.content_hash,
-        key_fingerprint: verified.key_fingerprint,
-        // The stamps are the next stage's. Without a registry they stay.
-        operator: None,
-        publisher_verified: true,
-        algorithm: receipt.algorithm.as_str(),
-        purpose: receipt.purpose.as_str(),
-        texts: ReceiptTexts::new([
-            &receipt.host(),
-            &receipt.url,
-            &receipt.client_name,
-            &receipt.client_version,
-            &receipt.organization,
-            &receipt.context,
-            receipt.dataset_id.as_deref().unwrap_or_default(),
-            receipt.model_id.as_deref().unwrap_or_default(),
-            receipt.query_id.as_deref().unwrap_or_default(),
-            receipt.session_id.as_deref().unwrap_or_default(),
-            receipt.study_id.as_deref().unwrap_or_default(),
-            receipt.researcher_id.as_deref().unwrap_or_default(),
-        ]),
-        raw: body.slice_ref(verified.raw),
-        origin: verified.origin.as_str(),
-        batch: verified.batch.clone(),
-    }
+/// Values that the rows of a record have in common.
+struct RowOfRecord<'a> {
+    logged: &'a LoggedRecord,
+    client_address: String,
+    kind: &'static str,
+    request_signature: &'a str,
 }
 
-fn rejected(body: &Bytes, rejected: RejectedReceipt<'_>) -> RejectedReceiptBytes {
-    RejectedReceiptBytes {
-        reason: rejected.reason,
-        detail: rejected.detail,
-        publisher: rejected.publisher.map(std::borrow::Cow::into_owned).unwrap_or_default(),
-        ids: ReceiptIds {
-            receipt: rejected.receipt_id.unwrap_or_default(),
-            client: rejected.client_id.unwrap_or_default(),
-            entry: rejected.entry_id.unwrap_or_default(),
-        },
-        payload_hash: rejected.payload_hash.unwrap_or_default(),
-        key_fingerprint: rejected.key_fingerprint.unwrap_or_default(),
-        raw: body.slice_ref(rejected.raw),
-        origin: rejected.origin.as_str(),
+impl<'a> RowOfRecord<'a> {
+    fn new(logged: &'a LoggedRecord) -> Self {
+        let address = logged.record.client_address;
+        Self {
+            logged,
+            client_address: address.map_or_else(String::new, |address| address.to_string()),
+            kind: match logged.record.kind {
+                RecordKind::Batch => BATCH,
+                RecordKind::Receipt | RecordKind::Verdicts => "receipt",
+            },
+            request_signature: logged.record.request_signature.as_deref().unwrap_or_default(),
+        }
+    }
+
+    /// Adds the row of the record's receipt with that index.
+    fn add(&self, index: u16, judged: &Judged<'_>, rows: &mut Rows) {
+        match judged {
+            Judged::Verified(verified) => self.add_accepted(index, verified, rows),
+            Judged::Rejected(rejected) => self.add_rejected(index, rejected, rows),
+        }
+    }
+
+    fn add_accepted(&self, index: u16, verified: &VerifiedReceipt<'_>, rows: &mut Rows) {
+        let receipt = &verified.receipt;
+        let batch = verified.batch.as_deref();
+        rows.push_accepted(&AcceptedRow {
+            position: self.logged.position.receipt(index),
+            publisher: &receipt.host(),
+            timestamp_ms: receipt.timestamp_ms,
+            entry_id: receipt.entry_id,
+            receipt_id: receipt.receipt_id,
+            payload_hash: &verified.payload_hash,
+            received_at_ms: self.logged.record.received_at_ms,
+            url: &receipt.url,
+            content_hash: &receipt.content_hash,
+            client_id: receipt.client_id,
+            client_name: &receipt.client_name,
+            client_version: &receipt.client_version,
+            organization: &receipt.organization,
+            key_fingerprint: &verified.key_fingerprint,
+            algorithm: receipt.algorithm.as_str(),
+            purpose: receipt.purpose.as_str(),
+            context: &receipt.context,
+            dataset_id: receipt.dataset_id.as_deref().unwrap_or_default(),
+            model_id: receipt.model_id.as_deref().unwrap_or_default(),
+            query_id: receipt.query_id.as_deref().unwrap_or_default(),
+            session_id: receipt.session_id.as_deref().unwrap_or_default(),
+            study_id: receipt.study_id.as_deref().unwrap_or_default(),
+            researcher_id: receipt.researcher_id.as_deref().unwrap_or_default(),
+            request_id: &self.logged.record.request_id,
+            client_address: &self.client_address,
+            kind: self.kind,
+            raw: verified.raw,
+            request_signature: self.request_signature,
+            origin: verified.origin.as_str(),
+            batch_signature: batch.map_or(&[], |batch| &batch.signature),
+            batch_hash: batch.map_or(&[0; 32], |batch| &batch.payload_hash),
+            // The stamps are the next stage's.
+            ..AcceptedRow::default()
+        });
+    }
+
+    fn add_rejected(&self, index: u16, rejected: &RejectedReceipt<'_>, rows: &mut Rows) {
+        rows.push_rejected(&RejectedRow {
+            position: self.logged.position.receipt(index),
+            reason: rejected.reason.as_str(),
+            detail: &rejected.detail,
+            publisher: rejected.publisher.as_deref().unwrap_or_default(),
+            receipt_id: rejected.receipt_id.unwrap_or_default(),
+            client_id: rejected.client_id.unwrap_or_default(),
+            entry_id: rejected.entry_id.unwrap_or_default(),
+            payload_hash: &rejected.payload_hash.unwrap_or_default(),
+            key_fingerprint: &rejected.key_fingerprint.unwrap_or_default(),
+            timestamp_ms: 0,
+            received_at_ms: self.logged.record.received_at_ms,
+            request_id: &self.logged.record.request_id,
+            client_address: &self.client_address,
+            kind: self.kind,
+            raw: rejected.raw,
+            request_signature: self.request_signature,
+            origin: rejected.origin.as_str(),
+            receipts: 1,
+        });
     }
 }

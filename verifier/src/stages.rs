@@ -96,7 +96,8 @@ impl Stages {
 
     async fn judged(&self, block: PolledBlock) -> Result<JudgedBlock, VerifierError> {
         let judge = Arc::clone(&self.judge);
-        self.on_cpu("judge", move || judging::judge(&judge, block)).await
+        let judged = self.on_cpu("judge", move || judging::judge(&judge, block));
+        judged.await?.map_err(|error| VerifierError::Judging(error.to_string()))
     }
 
     async fn stamped(&self, mut block: JudgedBlock) -> Result<StampedBlock, Stopped> {

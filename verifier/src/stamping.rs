@@ -11,10 +11,11 @@ use accounts::{
     ClientClaim, ClientKey, ClientPolicy, EntryPolicy, Fingerprint, KeyStatus, OperatorPeriod, Policy, RegistryCache,
     RegistryFindings, RegistryUnavailable,
 };
+use blocks::AcceptedRow;
 use receipt::RejectReason;
 use uuid::Uuid;
 
-use crate::judging::{AcceptedReceipt, JudgedBlock, JudgedPartition, ReceiptText, Verdict};
+use crate::judging::{JudgedBlock, JudgedRows, ReceiptStamp};
 
 /// The registry of operators, client keys and entries, and the deployment's policy on them.
 #[derive(Clone)]
@@ -57,31 +58,20 @@ pub async fn stamp(
         Ok(lookup) => lookup,
         Err(unavailable) => return Err((block, unavailable)),
     };
-    for JudgedPartition { records, .. } in &mut block.partitions {
-        for record in records {
-            let received_at_ms = record.logged.record.received_at_ms;
-            for verdict in &mut record.verdicts {
-                let Verdict::Accepted(receipt) = verdict else { continue };
-                receipt.operator = lookup.operator(receipt, received_at_ms);
-                receipt.publisher_verified = lookup.publisher_verified(receipt, received_at_ms);
-                if let Some((reason, detail)) = policies.rejection(&lookup, receipt, received_at_ms) {
-                    let rejected = receipt.as_ref().clone().into_rejected(reason, detail);
-                    *verdict = Verdict::Rejected(Box::new(rejected));
-                }
+    for part in &mut block.partitions {
+        for JudgedRows { accepted, stamps, .. } in &mut part.rows {
+            for (row, stamp) in stamps.iter_mut().enumerate() {
+                *stamp = policies.stamp(&lookup, &accepted.accepted_row(row));
             }
         }
     }
     Ok(StampedBlock(block))
 }
 
-fn fingerprint(receipt: &AcceptedReceipt) -> Fingerprint {
-    Fingerprint(receipt.key_fingerprint)
-}
-
-fn client_key(receipt: &AcceptedReceipt) -> ClientKey {
+fn client_key(row: &AcceptedRow<'_>) -> ClientKey {
     ClientKey {
-        client_id: receipt.ids.client,
-        fingerprint: fingerprint(receipt),
+        client_id: row.client_id,
+        fingerprint: Fingerprint(*row.key_fingerprint),
     }
 }
 
@@ -95,23 +85,23 @@ impl StampLookup {
 
     /// The operator whose key signed a receipt, when it arrived. None if others claimed its client
     /// ID before, and this one didn't.
-    fn operator(&self, receipt: &AcceptedReceipt, received_at_ms: i64) -> Option<Arc<str>> {
-        let periods = self.operators.get(&fingerprint(receipt))?;
-        let period = periods.iter().find(|period| period.contains(received_at_ms))?;
+    fn operator(&self, row: &AcceptedRow<'_>) -> Option<Arc<str>> {
+        let periods = self.operators.get(&Fingerprint(*row.key_fingerprint))?;
+        let period = periods.iter().find(|period| period.contains(row.received_at_ms))?;
         let claims = self
             .claims
-            .get(&receipt.ids.client)
+            .get(&row.client_id)
             .into_iter()
             .flat_map(|claims| claims.iter());
-        let mut claims = claims.filter(|claim| claim.from_ms <= received_at_ms).peekable();
+        let mut claims = claims.filter(|claim| claim.from_ms <= row.received_at_ms).peekable();
         let may_sign = claims.peek().is_none() || claims.any(|claim| claim.domain == period.domain);
         may_sign.then(|| Arc::clone(&period.domain))
     }
 
     /// Whether somebody had verified the publisher's domain when a receipt arrived.
-    fn publisher_verified(&self, receipt: &AcceptedReceipt, received_at_ms: i64) -> bool {
-        let first_ms = self.publishers.get(receipt.texts.get(ReceiptText::Publisher));
-        first_ms.is_some_and(|first_ms| first_ms.is_some_and(|first_ms| first_ms <= received_at_ms))
+    fn publisher_verified(&self, row: &AcceptedRow<'_>) -> bool {
+        let first_ms = self.publishers.get(row.publisher).copied().flatten();
+        first_ms.is_some_and(|first_ms| first_ms <= row.received_at_ms)
     }
 }
 
@@ -119,40 +109,36 @@ impl Policies {
     /// Looks the block's receipts up. What the registry lacks may have been stored after the cache
     /// was refreshed and before a receipt arrived. So it is looked up once more.
     async fn look_up(&self, block: &JudgedBlock) -> Result<StampLookup, RegistryUnavailable> {
-        let mut lookup = self.collect(block);
+        let (mut lookup, newest_ms) = self.collect(block);
         self.resolve(&mut lookup).await?;
         if lookup.lacks_something() {
-            let records = block.partitions.iter().flat_map(|part| &part.records);
-            let newest_ms = records.map(|record| record.logged.record.received_at_ms).max();
-            self.registry.catch_up(newest_ms.unwrap_or_default()).await;
+            self.registry.catch_up(newest_ms).await;
             self.resolve(&mut lookup).await?;
         }
         Ok(lookup)
     }
 
-    /// The keys, clients, publishers and entries to look up.
-    fn collect(&self, block: &JudgedBlock) -> StampLookup {
+    /// The keys, clients, publishers and entries to look up, and when the newest receipt arrived.
+    fn collect(&self, block: &JudgedBlock) -> (StampLookup, i64) {
         let mut lookup = StampLookup::default();
-        let verdicts = block.partitions.iter().flat_map(|part| &part.records);
-        for verdict in verdicts.flat_map(|record| &record.verdicts) {
-            let Verdict::Accepted(receipt) = verdict else { continue };
-            lookup
-                .operators
-                .entry(fingerprint(receipt))
-                .or_insert_with(|| Arc::new([]));
-            lookup.claims.entry(receipt.ids.client).or_insert_with(|| Arc::new([]));
-            let publisher = receipt.texts.get(ReceiptText::Publisher);
-            if !lookup.publishers.contains_key(publisher) {
-                lookup.publishers.insert(publisher.into(), None);
+        let mut newest_ms = 0;
+        let parts = block.partitions.iter().flat_map(|part| &part.rows);
+        for row in parts.flat_map(|rows| (0..rows.stamps.len()).map(|row| rows.accepted.accepted_row(row))) {
+            newest_ms = newest_ms.max(row.received_at_ms);
+            let key = client_key(&row);
+            lookup.operators.entry(key.fingerprint).or_insert_with(|| Arc::new([]));
+            lookup.claims.entry(key.client_id).or_insert_with(|| Arc::new([]));
+            if !lookup.publishers.contains_key(row.publisher) {
+                lookup.publishers.insert(row.publisher.into(), None);
             }
             if self.policy.clients == ClientPolicy::Registered {
-                lookup.keys.insert(client_key(receipt), KeyStatus::Unregistered);
+                lookup.keys.insert(key, KeyStatus::Unregistered);
             }
             if self.policy.entries == EntryPolicy::Required {
-                lookup.entries.insert(receipt.ids.entry, false);
+                lookup.entries.insert(row.entry_id, false);
             }
         }
-        lookup
+        (lookup, newest_ms)
     }
 
     async fn resolve(&self, lookup: &mut StampLookup) -> Result<(), RegistryUnavailable> {
@@ -184,20 +170,23 @@ impl Policies {
         Ok(())
     }
 
+    fn stamp(&self, lookup: &StampLookup, row: &AcceptedRow<'_>) -> ReceiptStamp {
+        ReceiptStamp {
+            operator: lookup.operator(row),
+            publisher_verified: lookup.publisher_verified(row),
+            rejection: self.rejection(lookup, row),
+        }
+    }
+
     /// Why a good receipt is rejected, if it is, with the detail for its sender.
-    fn rejection(
-        &self,
-        lookup: &StampLookup,
-        receipt: &AcceptedReceipt,
-        received_at_ms: i64,
-    ) -> Option<(RejectReason, String)> {
-        let key = client_key(receipt);
-        let entry_id = receipt.ids.entry;
+    fn rejection(&self, lookup: &StampLookup, row: &AcceptedRow<'_>) -> Option<(RejectReason, String)> {
+        let key = client_key(row);
+        let entry_id = row.entry_id;
         let found = RegistryFindings {
             key: lookup.keys.get(&key).copied().unwrap_or(KeyStatus::Unregistered),
             entry_exists: lookup.entries.get(&entry_id).copied().unwrap_or_default(),
         };
-        let reason = self.policy.rejection(&found, received_at_ms)?;
+        let reason = self.policy.rejection(&found, row.received_at_ms)?;
         let ClientKey { client_id, fingerprint } = key;
         let detail = match (reason, found.key) {
             (RejectReason::EntryUnknown, _) => format!(

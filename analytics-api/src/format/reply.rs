@@ -96,7 +96,10 @@ impl Reply {
         match self.form() {
             None => self.object(answer, completeness),
             Some(form) => {
-                let bytes = Table::of(form, &answer).take();
+                let bytes = match Table::of(form, &answer) {
+                    Ok(mut table) => table.take(),
+                    Err(error) => return unwritable(&error),
+                };
                 let tag = etag::tag(self.format, completeness.incomplete, &bytes);
                 self.tagged(tag, &completeness, || bytes)
             }

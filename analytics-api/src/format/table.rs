@@ -1,58 +1,26 @@
 //! Rows as CSV (RFC 4180: a header line, lines that end in CRLF) or as lines of JSON, each an
 //! object.
 
-use std::borrow::Cow;
+use serde::Serialize;
+use serde_json::Value;
 
-/// A cell.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum TableCell<'a> {
-    /// Somebody's words, perhaps a stranger's.
-    Text(Cow<'a, str>),
-    /// A count.
-    Count(u64),
-    /// Yes or no.
-    Flag(bool),
-    /// Empty: an empty cell, `null`.
-    Nothing,
-}
-
-impl<'a> From<&'a str> for TableCell<'a> {
-    fn from(text: &'a str) -> Self {
-        Self::Text(Cow::Borrowed(text))
-    }
-}
-
-impl<'a> From<&'a String> for TableCell<'a> {
-    fn from(text: &'a String) -> Self {
-        Self::Text(Cow::Borrowed(text))
-    }
-}
-
-impl From<u64> for TableCell<'_> {
-    fn from(count: u64) -> Self {
-        Self::Count(count)
-    }
-}
-
-impl From<bool> for TableCell<'_> {
-    fn from(flag: bool) -> Self {
-        Self::Flag(flag)
-    }
-}
-
-impl<'a, T: Into<TableCell<'a>>> From<Option<T>> for TableCell<'a> {
-    fn from(cell: Option<T>) -> Self {
-        cell.map_or(Self::Nothing, Into::into)
-    }
-}
+/// Cells that are members of a row's member.
+const NESTED: [(&str, &str); 3] = [
+    ("provenReceiptCount", "/byTrust/proven"),
+    ("proven", "/byTrust/proven"),
+    ("unproven", "/byTrust/unproven"),
+];
 
 /// Answers that can be written as rows.
 pub trait Tabular {
     /// The columns' names.
     fn columns(&self) -> Vec<&'static str>;
 
-    /// Every row, of as many cells as there are columns.
-    fn rows(&self, table: &mut Table);
+    /// Writes every row.
+    ///
+    /// # Errors
+    /// A row can't be written as JSON.
+    fn rows(&self, table: &mut Table) -> Result<(), serde_json::Error>;
 }
 
 /// Form of rows.
@@ -79,34 +47,62 @@ impl Table {
     /// With these columns; CSV begins with their names.
     #[must_use]
     pub fn new(form: RowFormat, columns: Vec<&'static str>) -> Self {
-        let mut table = Self {
-            form,
-            columns,
-            bytes: Vec::new(),
-        };
+        let mut bytes = Vec::new();
         if let RowFormat::Csv { bom } = form {
             if bom {
-                table.bytes.extend_from_slice(web::csv::BOM);
+                bytes.extend_from_slice(web::csv::BOM);
             }
-            let names: Vec<TableCell<'_>> = table.columns.iter().map(|name| TableCell::from(*name)).collect();
-            table.row(&names);
+            bytes.extend_from_slice(columns.join(",").as_bytes());
+            bytes.extend_from_slice(b"\r\n");
         }
-        table
+        Self { form, columns, bytes }
     }
 
     /// A whole table.
-    pub fn of<T: Tabular>(form: RowFormat, rows: &T) -> Self {
+    ///
+    /// # Errors
+    /// A row can't be written as JSON.
+    pub fn of<T: Tabular>(form: RowFormat, rows: &T) -> Result<Self, serde_json::Error> {
         let mut table = Self::new(form, rows.columns());
-        rows.rows(&mut table);
-        table
+        rows.rows(&mut table)?;
+        Ok(table)
     }
 
-    /// Adds a line.
-    pub fn row(&mut self, cells: &[TableCell<'_>]) {
-        match self.form {
-            RowFormat::Csv { .. } => self.csv_line(cells),
-            RowFormat::Ndjson => self.json_line(cells),
+    /// Adds a line with the members of an object that have a column's name, those of `more` before
+    /// others. A list is one text, and what the object lacks is an empty cell.
+    ///
+    /// # Errors
+    /// The object can't be written as JSON.
+    pub fn row(&mut self, object: &impl Serialize, more: &[(&str, Option<&str>)]) -> Result<(), serde_json::Error> {
+        let object = serde_json::to_value(object)?;
+        for (index, column) in self.columns.iter().enumerate() {
+            let cell = match more.iter().find(|(name, _)| name == column) {
+                Some((_, text)) => Value::from(*text),
+                None => cell(&object, column),
+            };
+            let bytes = &mut self.bytes;
+            match self.form {
+                RowFormat::Csv { .. } => {
+                    bytes.extend_from_slice(if index > 0 { b"," } else { b"" });
+                    match cell {
+                        Value::Null => {}
+                        Value::String(text) => bytes.extend_from_slice(web::csv::cell(&text).as_bytes()),
+                        plain => bytes.extend_from_slice(plain.to_string().as_bytes()),
+                    }
+                }
+                RowFormat::Ndjson => {
+                    bytes.push(if index > 0 { b',' } else { b'{' });
+                    serde_json::to_writer(&mut *bytes, column)?;
+                    bytes.push(b':');
+                    serde_json::to_writer(bytes, &cell)?;
+                }
+            }
         }
+        self.bytes.extend_from_slice(match self.form {
+            RowFormat::Csv { .. } => b"\r\n",
+            RowFormat::Ndjson => b"}\n",
+        });
+        Ok(())
     }
 
     /// Takes the bytes that were written since the last time.
@@ -114,44 +110,23 @@ impl Table {
     pub fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.bytes)
     }
-
-    fn csv_line(&mut self, cells: &[TableCell<'_>]) {
-        for (at, cell) in cells.iter().enumerate() {
-            if at > 0 {
-                self.bytes.push(b',');
-            }
-            match cell {
-                TableCell::Text(text) => self.bytes.extend_from_slice(web::csv::cell(text).as_bytes()),
-                TableCell::Count(count) => self.bytes.extend_from_slice(count.to_string().as_bytes()),
-                TableCell::Flag(flag) => self.bytes.extend_from_slice(flag.to_string().as_bytes()),
-                TableCell::Nothing => {}
-            }
-        }
-        self.bytes.extend_from_slice(b"\r\n");
-    }
-
-    fn json_line(&mut self, cells: &[TableCell<'_>]) {
-        self.bytes.push(b'{');
-        for (at, (name, cell)) in self.columns.iter().zip(cells).enumerate() {
-            if at > 0 {
-                self.bytes.push(b',');
-            }
-            json_text(&mut self.bytes, name);
-            self.bytes.push(b':');
-            match cell {
-                TableCell::Text(text) => json_text(&mut self.bytes, text),
-                TableCell::Count(count) => self.bytes.extend_from_slice(count.to_string().as_bytes()),
-                TableCell::Flag(flag) => self.bytes.extend_from_slice(flag.to_string().as_bytes()),
-                TableCell::Nothing => self.bytes.extend_from_slice(b"null"),
-            }
-        }
-        self.bytes.extend_from_slice(b"}\n");
-    }
 }
 
-fn json_text(bytes: &mut Vec<u8>, text: &str) {
-    // Writing a text into a Vec can't fail.
-    let _ = serde_json::to_writer(bytes, text);
+fn cell(object: &Value, column: &str) -> Value {
+    let nested = NESTED.iter().find(|(name, _)| *name == column);
+    let member = match nested {
+        Some((_, pointer)) => object.pointer(pointer),
+        None => object.get(column),
+    };
+    match member {
+        Some(Value::Array(texts)) if texts.is_empty() => Value::Null,
+        Some(Value::Array(texts)) => {
+            let texts: Vec<&str> = texts.iter().filter_map(Value::as_str).collect();
+            Value::String(texts.join(" "))
+        }
+        Some(member) => member.clone(),
+        None => Value::Null,
+    }
 }
 
 #[cfg(test)]
@@ -159,10 +134,12 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn table(form: RowFormat, rows: &[[TableCell<'_>; 2]]) -> String {
+    use serde_json::json;
+
+    fn table(form: RowFormat, rows: &[Value]) -> String {
         let mut table = Table::new(form, vec!["a", "b"]);
         for row in rows {
-            table.row(row);
+            table.row(row, &[]).unwrap();
         }
         String::from_utf8(table.take()).unwrap()
     }
@@ -170,11 +147,11 @@ mod tests {
     #[test]
     fn csv_cells_are_quoted_and_formulas_defused() {
         let rows = [
-            ["plain".into(), "with, comma and \"quotes\"".into()],
-            ["=1+1".into(), "two\r\nlines".into()],
-            [TableCell::Count(7), TableCell::Nothing],
-            [TableCell::Flag(true), TableCell::Count(0)],
-            ["".into(), "\u{fc}".into()],
+            json!({"a": "plain", "b": "with, comma and \"quotes\""}),
+            json!({"a": "=1+1", "b": "two\r\nlines"}),
+            json!({"a": 7, "b": null}),
+            json!({"a": true, "b": 0}),
+            json!({"b": "\u{fc}", "a": "", "c": "no column"}),
         ];
         assert_eq!(
             table(RowFormat::Csv { bom: false }, &rows),
@@ -185,16 +162,26 @@ mod tests {
     #[test]
     fn lines_of_json_keep_types_and_words() {
         let rows = [
-            ["=1+1\r\n\"\u{2028}</script>".into(), TableCell::Count(u64::MAX)],
-            [TableCell::Nothing, TableCell::Flag(false)],
+            json!({"a": "=1+1\r\n\"\u{2028}</script>", "b": u64::MAX}),
+            json!({"b": false}),
         ];
         let text = table(RowFormat::Ndjson, &rows);
         assert!(text.ends_with("{\"a\":null,\"b\":false}\n"), "{text}");
-        let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        assert_eq!(
-            lines[0],
-            serde_json::json!({"a": "=1+1\r\n\"\u{2028}</script>", "b": u64::MAX})
-        );
+        let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(lines[0], json!({"a": "=1+1\r\n\"\u{2028}</script>", "b": u64::MAX}));
         assert_eq!(lines.len(), 2);
+    }
+
+    #[test]
+    fn lists_members_and_additions_are_cells() {
+        let columns = vec!["claimed", "none", "proven", "provenReceiptCount", "cursor"];
+        let mut table = Table::new(RowFormat::Csv { bom: true }, columns);
+        let row = json!({"claimed": ["a", "b"], "none": [], "byTrust": {"proven": 1, "unproven": 2}});
+        table.row(&row, &[("cursor", Some("x"))]).unwrap();
+        table.row(&row, &[("cursor", None)]).unwrap();
+        assert_eq!(
+            String::from_utf8(table.take()).unwrap(),
+            "\u{feff}claimed,none,proven,provenReceiptCount,cursor\r\na b,,1,1,x\r\na b,,1,1,\r\n"
+        );
     }
 }

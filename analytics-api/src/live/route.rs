@@ -33,7 +33,7 @@ const UNBUFFERED: HeaderName = HeaderName::from_static("x-accel-buffering");
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 pub(crate) const PATH: &str = "/api/v1/analytics/live";
-pub(crate) const PARAMETERS: &[Query] = &[TZ, DOMAIN];
+pub(crate) const PARAMETERS: &[&[Query]] = &[&[TZ, DOMAIN]];
 
 pub(crate) fn routes() -> OpenApiRouter<Arc<AnalyticsState>> {
     OpenApiRouter::new().routes(routes!(live))

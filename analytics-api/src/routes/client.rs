@@ -21,29 +21,13 @@ use crate::access::Access;
 use crate::answers::{ByTrust, ContentCount, PurposeCounts, Refusals, TotalsByTrust, labelled};
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
-use crate::parameters::{
-    self, BEFORE_VERIFICATION, BOM, DOMAIN, ENTRY, FROM, KEY, MODEL, OPERATOR, PURPOSE, Query, TO, TOP_LIMIT, TRUST, TZ,
-};
+use crate::parameters::{self, BOM, DOMAIN, ENTRY, MEMBERS, PURPOSE, Query, RANGE, TOP_LIMIT};
 use crate::selection::{OpenRange, everything, filter};
 use crate::signers::{Signer, Signers};
 use crate::state::AnalyticsState;
 
 pub(crate) const PATH: &str = "/api/v1/analytics/clients/{clientId}";
-pub(crate) const PARAMETERS: &[Query] = &[
-    FROM,
-    TO,
-    TZ,
-    PURPOSE,
-    ENTRY,
-    MODEL,
-    TRUST,
-    OPERATOR,
-    KEY,
-    BEFORE_VERIFICATION,
-    DOMAIN,
-    TOP_LIMIT,
-    BOM,
-];
+pub(crate) const PARAMETERS: &[&[Query]] = &[RANGE, &[PURPOSE, ENTRY], MEMBERS, &[DOMAIN, TOP_LIMIT, BOM]];
 
 /// Activity under a client ID. Anybody can use any ID, so each key that did is a client of its own.
 #[derive(Debug, Serialize, ToSchema)]
@@ -112,19 +96,18 @@ impl Tabular for ClientActivity {
         summary::columns(false)
     }
 
-    fn rows(&self, table: &mut Table) {
-        let mut rows = SummaryRows::new(table, false);
+    fn rows(&self, table: &mut Table) -> Result<(), serde_json::Error> {
+        let mut rows = SummaryRows::default();
         rows.total("totalReceipts", self.total_receipts, None);
         rows.total("uniqueClients", self.unique_clients, None);
         rows.total("uniqueContent", self.unique_content, None);
         rows.purposes(self.usage_by_purpose, None);
         rows.parts(&self.by_trust, None);
-        rows.keys(
-            self.keys
-                .iter()
-                .map(|key| (&key.signer, key.name.as_str(), key.receipt_count)),
-        );
+        for key in &self.keys {
+            rows.key(&key.signer, &key.name, key.receipt_count);
+        }
         rows.content(&self.top_content);
+        rows.write(table)
     }
 }
 

@@ -15,31 +15,13 @@ use crate::access::Access;
 use crate::answers::{ByTrust, Refusals};
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
-use crate::parameters::{
-    self, BEFORE_VERIFICATION, BOM, CLIENT, DOMAIN, ENTRY, FROM, KEY, MODEL, OPERATOR, PURPOSE, Query, TO, TOP_LIMIT,
-    TRUST, TZ,
-};
+use crate::parameters::{self, BOM, CLIENT, DOMAIN, ENTRY, MEMBERS, PURPOSE, Query, RANGE, TOP_LIMIT};
 use crate::selection::{OpenRange, filter};
 use crate::signers::{Signer, Signers};
 use crate::state::AnalyticsState;
 
 pub(crate) const PATH: &str = "/api/v1/analytics/clients";
-pub(crate) const PARAMETERS: &[Query] = &[
-    FROM,
-    TO,
-    TZ,
-    PURPOSE,
-    CLIENT,
-    ENTRY,
-    MODEL,
-    TRUST,
-    OPERATOR,
-    KEY,
-    BEFORE_VERIFICATION,
-    DOMAIN,
-    TOP_LIMIT,
-    BOM,
-];
+pub(crate) const PARAMETERS: &[&[Query]] = &[RANGE, &[PURPOSE, CLIENT, ENTRY], MEMBERS, &[DOMAIN, TOP_LIMIT, BOM]];
 
 /// The clients with the most receipts, most first.
 #[derive(Debug, Serialize, ToSchema)]
@@ -105,21 +87,8 @@ impl Tabular for TopClientList {
         ]
     }
 
-    fn rows(&self, table: &mut Table) {
-        for one in &self.clients {
-            table.row(&[
-                (&one.client_id).into(),
-                one.signer.key_fingerprint.as_ref().into(),
-                one.signer.operator.as_ref().into(),
-                one.signer.trust.into(),
-                one.signer.claimants().as_ref().into(),
-                (&one.name).into(),
-                (&one.organization).into(),
-                one.receipt_count.into(),
-                one.by_trust.proven.into(),
-                (&one.last_seen).into(),
-            ]);
-        }
+    fn rows(&self, table: &mut Table) -> Result<(), serde_json::Error> {
+        self.clients.iter().try_for_each(|row| table.row(row, &[]))
     }
 }
 

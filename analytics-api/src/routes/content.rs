@@ -18,30 +18,12 @@ use crate::answers::{ByTrust, Refusals};
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
 use crate::labels::{Labelled, Labels};
-use crate::parameters::{
-    self, BEFORE_VERIFICATION, BOM, CLIENT, DOMAIN, ENTRY, FROM, KEY, MODEL, OPERATOR, PURPOSE, Query, TO, TOP_LIMIT,
-    TRUST, TZ,
-};
+use crate::parameters::{self, BOM, CLIENT, DOMAIN, ENTRY, MEMBERS, PURPOSE, Query, RANGE, TOP_LIMIT};
 use crate::selection::{OpenRange, filter};
 use crate::state::AnalyticsState;
 
 pub(crate) const PATH: &str = "/api/v1/analytics/content";
-pub(crate) const PARAMETERS: &[Query] = &[
-    FROM,
-    TO,
-    TZ,
-    PURPOSE,
-    CLIENT,
-    ENTRY,
-    MODEL,
-    TRUST,
-    OPERATOR,
-    KEY,
-    BEFORE_VERIFICATION,
-    DOMAIN,
-    TOP_LIMIT,
-    BOM,
-];
+pub(crate) const PARAMETERS: &[&[Query]] = &[RANGE, &[PURPOSE, CLIENT, ENTRY], MEMBERS, &[DOMAIN, TOP_LIMIT, BOM]];
 
 /// The entries with the most receipts, most first.
 #[derive(Debug, Serialize, ToSchema)]
@@ -92,19 +74,8 @@ impl Tabular for TopContentList {
         ]
     }
 
-    fn rows(&self, table: &mut Table) {
-        for one in &self.content {
-            table.row(&[
-                (&one.entry_id).into(),
-                (&one.title).into(),
-                (&one.url).into(),
-                one.receipt_count.into(),
-                one.by_trust.proven.into(),
-                one.unique_clients.into(),
-                (&one.last_seen).into(),
-                one.unknown_entry.into(),
-            ]);
-        }
+    fn rows(&self, table: &mut Table) -> Result<(), serde_json::Error> {
+        self.content.iter().try_for_each(|row| table.row(row, &[]))
     }
 }
 
@@ -136,18 +107,21 @@ pub(crate) async fn content(
             snapshot.usage().top_content(&scope, &filter, top_max).await
         })
         .await?;
-    let ids: Vec<_> = top.items.iter().map(|one| one.entry_id).collect();
+    let ids: Vec<_> = top.items.iter().map(|one| one.content.entry_id).collect();
     let labels = Labels::of(&app, &principal, &ids).await;
-    let usage = |one: EntryUsage| {
-        let Labelled { url, title, unknown } = labels.of_entry(one.entry_id, one.url);
+    let usage = |EntryUsage {
+                     content,
+                     unique_clients,
+                 }: EntryUsage| {
+        let Labelled { url, title, unknown } = labels.of_entry(content.entry_id, content.url);
         ContentUsage {
-            entry_id: one.entry_id.to_string(),
+            entry_id: content.entry_id.to_string(),
             title,
             url,
-            receipt_count: one.receipt_count,
-            by_trust: one.by_trust.into(),
-            unique_clients: one.unique_clients,
-            last_seen: rfc3339_ms(one.last_seen_ms),
+            receipt_count: content.receipt_count,
+            by_trust: content.by_trust.into(),
+            unique_clients,
+            last_seen: rfc3339_ms(content.last_seen_ms),
             unknown_entry: unknown,
         }
     };

@@ -19,30 +19,16 @@ use crate::access::Access;
 use crate::answers::{ContentCount, OperatorCount, PurposeCounts, Refusals, TotalsByTrust, labelled};
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
-use crate::parameters::{
-    self, BEFORE_VERIFICATION, BOM, CLIENT, COMPARE, DASHBOARD_LIMIT, DOMAIN, ENTRY, FROM, KEY, MODEL, OPERATOR,
-    PURPOSE, Query, TO, TRUST, TZ,
-};
+use crate::parameters::{self, BOM, CLIENT, COMPARE, DASHBOARD_LIMIT, DOMAIN, ENTRY, MEMBERS, PURPOSE, Query, RANGE};
 use crate::selection::{OpenRange, filter};
 use crate::state::AnalyticsState;
 
 pub(crate) const PATH: &str = "/api/v1/analytics/dashboard";
-pub(crate) const PARAMETERS: &[Query] = &[
-    FROM,
-    TO,
-    TZ,
-    PURPOSE,
-    CLIENT,
-    ENTRY,
-    MODEL,
-    TRUST,
-    OPERATOR,
-    KEY,
-    BEFORE_VERIFICATION,
-    DOMAIN,
-    DASHBOARD_LIMIT,
-    COMPARE,
-    BOM,
+pub(crate) const PARAMETERS: &[&[Query]] = &[
+    RANGE,
+    &[PURPOSE, CLIENT, ENTRY],
+    MEMBERS,
+    &[DOMAIN, DASHBOARD_LIMIT, COMPARE, BOM],
 ];
 
 /// The totals of a range.
@@ -90,9 +76,9 @@ impl Tabular for Dashboard {
         summary::columns(self.previous.is_some())
     }
 
-    fn rows(&self, table: &mut Table) {
+    fn rows(&self, table: &mut Table) -> Result<(), serde_json::Error> {
         let previous = self.previous.as_ref();
-        let mut rows = SummaryRows::new(table, previous.is_some());
+        let mut rows = SummaryRows::default();
         rows.total(
             "totalReceipts",
             self.total_receipts,
@@ -108,6 +94,7 @@ impl Tabular for Dashboard {
         rows.parts(&self.by_trust, previous.map(|one| one.by_trust));
         rows.operators(&self.top_operators);
         rows.content(&self.top_content);
+        rows.write(table)
     }
 }
 

@@ -21,30 +21,13 @@ use crate::answers::{ClientCount, PurposeCounts, Refusals, TotalsByTrust};
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
 use crate::labels::{Labelled, Labels};
-use crate::parameters::{
-    self, BEFORE_VERIFICATION, BOM, CLIENT, DOMAIN, FROM, KEY, MODEL, OPERATOR, PURPOSE, Query, TO, TOP_LIMIT, TRUST,
-    TZ,
-};
+use crate::parameters::{self, BOM, CLIENT, DOMAIN, MEMBERS, PURPOSE, Query, RANGE, TOP_LIMIT};
 use crate::selection::{OpenRange, everything, filter};
 use crate::signers::Signers;
 use crate::state::AnalyticsState;
 
 pub(crate) const PATH: &str = "/api/v1/analytics/content/{entryId}";
-pub(crate) const PARAMETERS: &[Query] = &[
-    FROM,
-    TO,
-    TZ,
-    PURPOSE,
-    CLIENT,
-    MODEL,
-    TRUST,
-    OPERATOR,
-    KEY,
-    BEFORE_VERIFICATION,
-    DOMAIN,
-    TOP_LIMIT,
-    BOM,
-];
+pub(crate) const PARAMETERS: &[&[Query]] = &[RANGE, &[PURPOSE, CLIENT], MEMBERS, &[DOMAIN, TOP_LIMIT, BOM]];
 
 /// Usage of an entry.
 #[derive(Debug, Serialize, ToSchema)]
@@ -85,13 +68,14 @@ impl Tabular for Entry {
         summary::columns(false)
     }
 
-    fn rows(&self, table: &mut Table) {
-        let mut rows = SummaryRows::new(table, false);
+    fn rows(&self, table: &mut Table) -> Result<(), serde_json::Error> {
+        let mut rows = SummaryRows::default();
         rows.total("totalReceipts", self.total_receipts, None);
         rows.total("uniqueClients", self.unique_clients, None);
         rows.purposes(self.usage_by_purpose, None);
         rows.parts(&self.by_trust, None);
         rows.clients(&self.top_clients);
+        rows.write(table)
     }
 }
 

@@ -26,7 +26,7 @@ use crate::selection::key_fingerprint;
 use crate::state::AnalyticsState;
 
 pub(crate) const PATH: &str = "/api/v1/receipts/{receiptId}/evidence";
-pub(crate) const PARAMETERS: &[Query] = &[DOMAIN, KEY, PAYLOAD_CURSOR];
+pub(crate) const PARAMETERS: &[&[Query]] = &[&[DOMAIN, KEY, PAYLOAD_CURSOR]];
 
 /// Evidence of a receipt. `receipts verify` accepts this answer as a file.
 #[derive(Debug, Serialize, ToSchema)]

@@ -58,13 +58,13 @@ pub(crate) fn of_senders() -> OpenApiRouter<Arc<AnalyticsState>> {
 }
 
 /// Parameters of the addresses for senders.
-pub(crate) const SENDER_QUERIES: [(&str, &[Query]); 2] = [
+pub(crate) const SENDER_QUERIES: [(&str, &[&[Query]]); 2] = [
     (outcomes::PATH, outcomes::PARAMETERS),
     (sender_summary::PATH, sender_summary::PARAMETERS),
 ];
 
 /// Parameters of each address.
-pub(crate) const QUERIES: [(&str, &[Query]); 12] = [
+pub(crate) const QUERIES: [(&str, &[&[Query]]); 12] = [
     (dashboard::PATH, dashboard::PARAMETERS),
     (timeseries::PATH, timeseries::PARAMETERS),
     (content::PATH, content::PARAMETERS),

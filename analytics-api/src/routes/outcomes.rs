@@ -20,7 +20,7 @@ use crate::state::AnalyticsState;
 use web::{Failure, rfc3339_ms};
 
 pub(crate) const PATH: &str = "/api/v1/client/outcomes";
-pub(crate) const PARAMETERS: &[Query] = &[AFTER, OUTCOMES_LIMIT];
+pub(crate) const PARAMETERS: &[&[Query]] = &[&[AFTER, OUTCOMES_LIMIT]];
 
 /// Outcomes of a page without `limit`.
 const PAGE: u32 = 100;

@@ -13,28 +13,12 @@ use crate::access::Access;
 use crate::answers::{ByTrust, Refusals};
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
-use crate::parameters::{
-    self, BEFORE_VERIFICATION, BOM, CLIENT, DOMAIN, ENTRY, FROM, KEY, MODEL, OPERATOR, PURPOSE, Query, TO, TRUST, TZ,
-};
+use crate::parameters::{self, BOM, CLIENT, DOMAIN, ENTRY, MEMBERS, PURPOSE, Query, RANGE};
 use crate::selection::{self, OpenRange, filter};
 use crate::state::AnalyticsState;
 
 pub(crate) const PATH: &str = "/api/v1/analytics/purposes";
-pub(crate) const PARAMETERS: &[Query] = &[
-    FROM,
-    TO,
-    TZ,
-    PURPOSE,
-    CLIENT,
-    ENTRY,
-    MODEL,
-    TRUST,
-    OPERATOR,
-    KEY,
-    BEFORE_VERIFICATION,
-    DOMAIN,
-    BOM,
-];
+pub(crate) const PARAMETERS: &[&[Query]] = &[RANGE, &[PURPOSE, CLIENT, ENTRY], MEMBERS, &[DOMAIN, BOM]];
 
 /// Usage by purpose, also of those without receipts.
 #[derive(Debug, Serialize, ToSchema)]
@@ -51,7 +35,7 @@ pub(crate) struct PurposeList {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct PurposeUsage {
-    /// `training`, `inference` or `research`.
+    /// `usage.purpose` of the receipts.
     purpose: &'static str,
     receipt_count: u64,
     by_trust: ByTrust,
@@ -63,15 +47,8 @@ impl Tabular for PurposeList {
         vec!["purpose", "receiptCount", "provenReceiptCount", "uniqueClients"]
     }
 
-    fn rows(&self, table: &mut Table) {
-        for one in &self.purposes {
-            table.row(&[
-                one.purpose.into(),
-                one.receipt_count.into(),
-                one.by_trust.proven.into(),
-                one.unique_clients.into(),
-            ]);
-        }
+    fn rows(&self, table: &mut Table) -> Result<(), serde_json::Error> {
+        self.purposes.iter().try_for_each(|row| table.row(row, &[]))
     }
 }
 

@@ -29,7 +29,7 @@ use web::params::{InvalidQuery, parse_uuid};
 use web::{Failure, rfc3339_ms};
 
 pub(crate) const PATH: &str = "/api/v1/receipts/{receiptId}";
-pub(crate) const PARAMETERS: &[Query] = &[DOMAIN, KEY, PAYLOAD_CURSOR];
+pub(crate) const PARAMETERS: &[&[Query]] = &[&[DOMAIN, KEY, PAYLOAD_CURSOR]];
 
 /// The status of a receipt that isn't in the tables.
 const UNKNOWN: &str = "unknown";

@@ -22,31 +22,17 @@ use crate::cursor::ListCursor;
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{RowFormat, Table};
 use crate::labels::{Labelled, Labels};
-use crate::parameters::{
-    self, BEFORE_VERIFICATION, BOM, CLIENT, CURSOR, DOMAIN, ENTRY, FROM, KEY, MODEL, OPERATOR, PURPOSE, Query,
-    ROWS_LIMIT, TO, TRUST, TZ,
-};
+use crate::parameters::{self, BOM, CLIENT, CURSOR, DOMAIN, ENTRY, MEMBERS, PURPOSE, Query, RANGE, ROWS_LIMIT};
 use crate::selection::{OpenRange, filter};
 use crate::signers::{Signer, Signers};
 use crate::state::AnalyticsState;
 
 pub(crate) const PATH: &str = "/api/v1/analytics/receipts";
-pub(crate) const PARAMETERS: &[Query] = &[
-    FROM,
-    TO,
-    TZ,
-    PURPOSE,
-    CLIENT,
-    ENTRY,
-    MODEL,
-    TRUST,
-    OPERATOR,
-    KEY,
-    BEFORE_VERIFICATION,
-    DOMAIN,
-    ROWS_LIMIT,
-    CURSOR,
-    BOM,
+pub(crate) const PARAMETERS: &[&[Query]] = &[
+    RANGE,
+    &[PURPOSE, CLIENT, ENTRY],
+    MEMBERS,
+    &[DOMAIN, ROWS_LIMIT, CURSOR, BOM],
 ];
 
 /// Receipts of a page when the query gives no `limit`.
@@ -170,35 +156,6 @@ impl ListedReceipt {
             before_verification: !receipt.publisher_verified,
         }
     }
-
-    fn row(&self, table: &mut Table, cursor: Option<&String>) {
-        table.row(&[
-            (&self.receipt_id).into(),
-            (&self.timestamp).into(),
-            (&self.received_at).into(),
-            (&self.publisher).into(),
-            (&self.entry_id).into(),
-            (&self.title).into(),
-            (&self.url).into(),
-            self.client_id.as_ref().into(),
-            self.client_name.as_ref().into(),
-            self.client_version.as_ref().into(),
-            self.organization.as_ref().into(),
-            (&self.purpose).into(),
-            self.context.as_ref().into(),
-            self.dataset_id.as_ref().into(),
-            self.model_id.as_ref().into(),
-            (&self.payload_hash).into(),
-            self.occurrences.into(),
-            (&self.signature_algorithm).into(),
-            self.signer.key_fingerprint.as_ref().into(),
-            self.signer.operator.as_ref().into(),
-            self.signer.trust.into(),
-            self.signer.claimants().as_ref().into(),
-            self.before_verification.into(),
-            cursor.into(),
-        ]);
-    }
 }
 
 /// Receipts with what the account of `principal` calls their entries.
@@ -262,14 +219,17 @@ impl PageWalk {
     }
 
     /// Writes the page's rows, and gives back where to continue.
-    async fn write(&self, page: Page, table: &mut Table) -> Option<NewestCursor> {
+    async fn write(&self, page: Page, table: &mut Table) -> Result<Option<NewestCursor>, BrokenOff> {
         let cursor = page.next.as_ref().map(ListCursor::to_text);
         let receipts = self.listed(page.receipts).await;
         let last = receipts.len().saturating_sub(1);
         for (at, receipt) in receipts.iter().enumerate() {
-            receipt.row(table, cursor.as_ref().filter(|_| at == last));
+            let cursor = cursor.as_deref().filter(|_| at == last);
+            table
+                .row(receipt, &[("cursor", cursor)])
+                .map_err(|_| "a receipt can't be written as JSON")?;
         }
-        page.next
+        Ok(page.next)
     }
 
     /// Pages from the first, which was read already, until `rows` receipts or the end. A page that
@@ -285,7 +245,7 @@ impl PageWalk {
         let mut page = first;
         loop {
             rows = rows.saturating_sub(u32::try_from(page.receipts.len()).unwrap_or(u32::MAX));
-            let next = self.write(page, &mut table).await;
+            let next = self.write(page, &mut table).await?;
             let Some(next) = next.filter(|_| rows > 0) else {
                 return Ok(table.take());
             };

@@ -7,6 +7,7 @@ use axum::response::Response;
 use http::{HeaderMap, Uri};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
+use serde_json::json;
 use utoipa::ToSchema;
 use warehouse::{Refusal, RefusalCursor, RefusalFilter};
 
@@ -16,7 +17,7 @@ use crate::answers;
 use crate::cursor::ListCursor;
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
-use crate::parameters::{self, BOM, BY_REASON, CURSOR, DOMAIN, FROM, Query, REASON, REFUSALS_LIMIT, TO, TZ};
+use crate::parameters::{self, BOM, BY_REASON, CURSOR, DOMAIN, Query, RANGE, REASON, REFUSALS_LIMIT};
 use crate::selection::OpenRange;
 use crate::state::AnalyticsState;
 use web::params::{InvalidQuery, Params};
@@ -26,7 +27,7 @@ use web::{Failure, rfc3339_ms};
 const PAGE_MAX: u32 = 1_000;
 
 pub(crate) const PATH: &str = "/api/v1/analytics/refusals";
-pub(crate) const PARAMETERS: &[Query] = &[FROM, TO, TZ, REASON, DOMAIN, BY_REASON, REFUSALS_LIMIT, CURSOR, BOM];
+pub(crate) const PARAMETERS: &[&[Query]] = &[RANGE, &[REASON, DOMAIN, BY_REASON, REFUSALS_LIMIT, CURSOR, BOM]];
 
 /// Rejected receipts and their reasons.
 #[derive(Debug, Serialize, ToSchema)]
@@ -99,23 +100,15 @@ impl Tabular for Refusals {
         ]
     }
 
-    fn rows(&self, table: &mut Table) {
+    fn rows(&self, table: &mut Table) -> Result<(), serde_json::Error> {
         for (reason, count) in self.by_reason.iter().filter(|_| self.grouped) {
-            table.row(&[reason.into(), (*count).into()]);
+            table.row(&json!({"reason": reason, "refusals": *count}), &[])?;
         }
-        for (at, one) in (1..).zip(&self.newest) {
-            let cursor = self.next_cursor.as_ref().filter(|_| at == self.newest.len());
-            table.row(&[
-                (&one.received_at).into(),
-                (&one.reason).into(),
-                (&one.detail).into(),
-                one.receipt_id.as_ref().into(),
-                (&one.publisher).into(),
-                one.client_id.as_ref().into(),
-                (&one.request_id).into(),
-                cursor.into(),
-            ]);
+        for (row, one) in (1..).zip(&self.newest) {
+            let cursor = self.next_cursor.as_deref().filter(|_| row == self.newest.len());
+            table.row(one, &[("cursor", cursor)])?;
         }
+        Ok(())
     }
 }
 

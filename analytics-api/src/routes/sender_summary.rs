@@ -21,7 +21,7 @@ use crate::state::AnalyticsState;
 use web::{Failure, rfc3339_ms};
 
 pub(crate) const PATH: &str = "/api/v1/client/summary";
-pub(crate) const PARAMETERS: &[Query] = &[];
+pub(crate) const PARAMETERS: &[&[Query]] = &[];
 
 /// Days that a summary covers.
 const DAYS: i64 = 30;

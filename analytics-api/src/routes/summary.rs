@@ -1,8 +1,10 @@
 //! A summary as rows, of the dashboard, an entry or a client: `measure,key,label,value`, where a
 //! total has neither key nor label.
 
+use serde::Serialize;
+
 use crate::answers::{ClientCount, ContentCount, OperatorCount, PurposeCounts, TotalsByTrust};
-use crate::format::table::{Table, TableCell};
+use crate::format::table::Table;
 use crate::signers::Signer;
 
 /// The columns; with a period to compare with there is one more.
@@ -14,104 +16,101 @@ pub(crate) fn columns(compared: bool) -> Vec<&'static str> {
     columns
 }
 
-/// Writes the rows of one summary.
-pub(crate) struct SummaryRows<'a> {
-    table: &'a mut Table,
-    compared: bool,
+/// Row of a summary.
+#[derive(Debug, Default, Serialize)]
+struct SummaryRow<'a> {
+    measure: &'static str,
+    key: Option<&'a str>,
+    label: Option<&'a str>,
+    value: u64,
+    previous: Option<u64>,
 }
 
+/// Rows of one summary, being collected.
+#[derive(Debug, Default)]
+pub(crate) struct SummaryRows<'a>(Vec<SummaryRow<'a>>);
+
 impl<'a> SummaryRows<'a> {
-    /// Into `table`, which has [`columns`]`(compared)`.
-    pub(crate) fn new(table: &'a mut Table, compared: bool) -> Self {
-        Self { table, compared }
+    /// Writes the rows into a table with [`columns`].
+    pub(crate) fn write(self, table: &mut Table) -> Result<(), serde_json::Error> {
+        self.0.iter().try_for_each(|row| table.row(row, &[]))
     }
 
-    /// A total.
-    pub(crate) fn total(&mut self, measure: &str, value: u64, previous: Option<u64>) {
-        self.row(measure, TableCell::Nothing, TableCell::Nothing, value, previous);
+    /// Adds a total.
+    pub(crate) fn total(&mut self, measure: &'static str, value: u64, previous: Option<u64>) {
+        self.0.push(SummaryRow {
+            measure,
+            value,
+            previous,
+            ..SummaryRow::default()
+        });
     }
 
-    /// `usageByPurpose`.
+    fn part(&mut self, measure: &'static str, key: &'a str, value: u64, previous: Option<u64>) {
+        self.total(measure, value, previous);
+        if let Some(row) = self.0.last_mut() {
+            row.key = Some(key);
+        }
+    }
+
+    fn labelled(&mut self, measure: &'static str, key: Option<&'a str>, label: &'a str, value: u64) {
+        self.0.push(SummaryRow {
+            measure,
+            key,
+            label: Some(label),
+            value,
+            previous: None,
+        });
+    }
+
+    /// Adds `usageByPurpose`.
     pub(crate) fn purposes(&mut self, counts: PurposeCounts, previous: Option<PurposeCounts>) {
         let mut previous = previous.map(PurposeCounts::named);
         for (purpose, value) in counts.named() {
             let before = previous.as_mut().and_then(Iterator::next).map(|(_, count)| count);
-            self.row("usageByPurpose", purpose.into(), TableCell::Nothing, value, before);
+            self.part("usageByPurpose", purpose, value, before);
         }
     }
 
-    /// `byTrust`: each part's totals, with the part as key.
+    /// Adds `byTrust`: each part's totals, with the part as key.
     pub(crate) fn parts(&mut self, parts: &TotalsByTrust, previous: Option<TotalsByTrust>) {
-        let named = |parts: &TotalsByTrust| [("proven", parts.proven), ("unproven", parts.unproven)];
-        let previous = previous.as_ref().map(named);
-        for (at, (name, part)) in named(parts).into_iter().enumerate() {
-            let before = previous.map(|parts| parts[at].1);
+        let before = previous.as_ref();
+        for (name, part, before) in [
+            ("proven", parts.proven, before.map(|parts| parts.proven)),
+            ("unproven", parts.unproven, before.map(|parts| parts.unproven)),
+        ] {
             let receipts = before.map(|part| part.total_receipts);
-            self.row(
-                "totalReceipts",
-                name.into(),
-                TableCell::Nothing,
-                part.total_receipts,
-                receipts,
-            );
+            self.part("totalReceipts", name, part.total_receipts, receipts);
             let clients = before.map(|part| part.unique_clients);
-            self.row(
-                "uniqueClients",
-                name.into(),
-                TableCell::Nothing,
-                part.unique_clients,
-                clients,
-            );
+            self.part("uniqueClients", name, part.unique_clients, clients);
         }
     }
 
-    /// `topContent`.
-    pub(crate) fn content(&mut self, top: &[ContentCount]) {
+    /// Adds `topContent`.
+    pub(crate) fn content(&mut self, top: &'a [ContentCount]) {
         for content in top {
-            let (key, label) = ((&content.entry_id).into(), (&content.title).into());
-            self.row("topContent", key, label, content.receipt_count, None);
+            let key = Some(content.entry_id.as_str());
+            self.labelled("topContent", key, &content.title, content.receipt_count);
         }
     }
 
-    /// `keys`: clients by their keys, with their names.
-    pub(crate) fn keys<'b>(&mut self, keys: impl Iterator<Item = (&'b Signer, &'b str, u64)>) {
-        for (signer, name, receipts) in keys {
-            self.row(
-                "keys",
-                signer.key_fingerprint.as_ref().into(),
-                name.into(),
-                receipts,
-                None,
-            );
-        }
+    /// Adds a client's key, with its name.
+    pub(crate) fn key(&mut self, signer: &'a Signer, name: &'a str, receipts: u64) {
+        self.labelled("keys", signer.key_fingerprint.as_deref(), name, receipts);
     }
 
-    /// `operators`, with the domain as key.
-    pub(crate) fn operators(&mut self, operators: &[OperatorCount]) {
+    /// Adds `topOperators`, with the domain as key.
+    pub(crate) fn operators(&mut self, operators: &'a [OperatorCount]) {
         for one in operators {
-            self.row(
-                "topOperators",
-                (&one.operator).into(),
-                TableCell::Nothing,
-                one.receipt_count,
-                None,
-            );
+            self.part("topOperators", &one.operator, one.receipt_count, None);
         }
     }
 
-    /// `topClients`.
-    pub(crate) fn clients(&mut self, top: &[ClientCount]) {
+    /// Adds `topClients`.
+    pub(crate) fn clients(&mut self, top: &'a [ClientCount]) {
         for client in top {
-            let (key, label) = ((&client.client_id).into(), (&client.name).into());
-            self.row("topClients", key, label, client.receipt_count, None);
+            let key = Some(client.client_id.as_str());
+            self.labelled("topClients", key, &client.name, client.receipt_count);
         }
-    }
-
-    fn row(&mut self, measure: &str, key: TableCell<'_>, label: TableCell<'_>, value: u64, previous: Option<u64>) {
-        let mut cells = vec![measure.into(), key, label, value.into()];
-        if self.compared {
-            cells.push(previous.into());
-        }
-        self.table.row(&cells);
     }
 }

@@ -18,35 +18,21 @@ use self::question::{CLIENT_GROUP, Period, TimeseriesQuery};
 use crate::access::Access;
 use crate::answers::{ByTrust, Refusals};
 use crate::format::reply::{Complete, Reply};
-use crate::format::table::{Table, TableCell, Tabular};
+use crate::format::table::{Table, Tabular};
 use crate::parameters::{
-    self, BEFORE_VERIFICATION, BOM, CLIENT, COMPARE, DOMAIN, ENTRY, FROM, GROUP_BY, INTERVAL, KEY, METRIC, MODEL,
-    OPERATOR, PURPOSE, Query, SERIES_LIMIT, TO, TRUST, TZ,
+    self, BOM, CLIENT, COMPARE, DOMAIN, ENTRY, GROUP_BY, INTERVAL, MEMBERS, METRIC, PURPOSE, Query, RANGE, SERIES_LIMIT,
 };
 use crate::selection::{filter, purposes};
 use crate::state::AnalyticsState;
 use web::{Failure, rfc3339};
 
 pub(crate) const PATH: &str = "/api/v1/analytics/timeseries";
-pub(crate) const PARAMETERS: &[Query] = &[
-    METRIC,
-    INTERVAL,
-    FROM,
-    TO,
-    TZ,
-    PURPOSE,
-    CLIENT,
-    ENTRY,
-    MODEL,
-    TRUST,
-    OPERATOR,
-    KEY,
-    BEFORE_VERIFICATION,
-    GROUP_BY,
-    DOMAIN,
-    SERIES_LIMIT,
-    COMPARE,
-    BOM,
+pub(crate) const PARAMETERS: &[&[Query]] = &[
+    &[METRIC, INTERVAL],
+    RANGE,
+    &[PURPOSE, CLIENT, ENTRY],
+    MEMBERS,
+    &[GROUP_BY, DOMAIN, SERIES_LIMIT, COMPARE, BOM],
 ];
 
 /// Values over time: `points`, or with `groupBy` `series` and `seriesMax`.
@@ -195,54 +181,39 @@ impl TimeseriesQuery {
     }
 }
 
-impl Timeseries {
-    fn is_by_client(&self) -> bool {
-        self.group_by == Some(CLIENT_GROUP)
-    }
-}
-
 impl Tabular for Timeseries {
     fn columns(&self) -> Vec<&'static str> {
         let period = self.previous.as_ref().map(|_| "period");
         let mut columns: Vec<&'static str> = period.into_iter().chain(self.group_by).collect();
         // The other part of a client.
-        columns.extend(self.is_by_client().then_some("keyFingerprint"));
+        columns.extend((self.group_by == Some(CLIENT_GROUP)).then_some("keyFingerprint"));
         columns.extend(["start", "local", "value", "proven", "unproven"]);
         columns
     }
 
-    fn rows(&self, table: &mut Table) {
-        let is_by_client = self.is_by_client();
-        match &self.previous {
-            None => self.values.rows(table, None, is_by_client),
-            Some(previous) => {
-                self.values.rows(table, Some("current"), is_by_client);
-                previous.values.rows(table, Some("previous"), is_by_client);
-            }
-        }
+    fn rows(&self, table: &mut Table) -> Result<(), serde_json::Error> {
+        self.values.rows(table, "current", self.group_by)?;
+        let previous = self.previous.as_ref();
+        previous.map_or(Ok(()), |previous| {
+            previous.values.rows(table, "previous", self.group_by)
+        })
     }
 }
 
 impl Values {
-    fn rows(&self, table: &mut Table, period: Option<&str>, is_by_client: bool) {
-        let mut row = |key: Vec<TableCell<'_>>, point: &Point| {
-            let before = period.map(TableCell::from).into_iter().chain(key);
-            let cells: Vec<TableCell<'_>> = before
-                .chain([(&point.start).into(), (&point.local).into(), point.value.into()])
-                .chain([point.by_trust.proven.into(), point.by_trust.unproven.into()])
-                .collect();
-            table.row(&cells);
-        };
+    fn rows(&self, table: &mut Table, period: &str, group_by: Option<&str>) -> Result<(), serde_json::Error> {
+        let period = ("period", Some(period));
         for point in self.points.iter().flatten() {
-            row(Vec::new(), point);
+            table.row(point, &[period])?;
         }
         for one in self.series.iter().flatten() {
+            let key = (group_by.unwrap_or_default(), one.key.as_deref());
+            let fingerprint = ("keyFingerprint", one.key_fingerprint.as_deref());
             for point in &one.points {
-                let mut group = vec![one.key.as_ref().into()];
-                group.extend(is_by_client.then(|| one.key_fingerprint.as_ref().into()));
-                row(group, point);
+                table.row(point, &[period, key, fingerprint])?;
             }
         }
+        Ok(())
     }
 }
 

@@ -4,6 +4,7 @@ use jiff::tz::TimeZone;
 use rand::RngExt;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
+use receipt::Purpose;
 use uuid::Uuid;
 use warehouse::{LedgerRow, Touched, VerdictsPosition};
 
@@ -39,7 +40,15 @@ pub(crate) const PUBLISHERS: [&str; 9] = [
     "other.example",
 ];
 
-pub(crate) const PURPOSES: [&str; 3] = ["training", "inference", "research"];
+pub(crate) const PURPOSES: [&str; Purpose::ALL.len()] = {
+    let mut names = [""; Purpose::ALL.len()];
+    let mut number = 0;
+    while number < names.len() {
+        names[number] = Purpose::ALL[number].as_str();
+        number += 1;
+    }
+    names
+};
 pub(crate) const PARTITIONS: u32 = 3;
 const MODELS: [&str; 5] = ["", "m-large-3", "m-small-1", "m \"quoted\", 3", "mödel"];
 const REASONS: [&str; 4] = ["bad_signature", "malformed", "bad_content_hash", "client_key_unknown"];

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use crate::asking::{Expected, View};
 use crate::calendar::{before, utc_text};
-use crate::making::zone;
+use crate::making::{PURPOSES, zone};
 use crate::model::{self, Fact, distinct, grouped, largest, newest, parts};
 use crate::selecting::Selection;
 use crate::trust;
@@ -15,7 +15,10 @@ const TEXTS_MAX: usize = 100;
 
 pub(crate) fn by_purpose(facts: &[&Fact]) -> Value {
     let of = |purpose: &str| facts.iter().filter(|fact| fact.purpose == purpose).count();
-    json!({"training": of("training"), "inference": of("inference"), "research": of("research")})
+    let named = PURPOSES
+        .into_iter()
+        .map(|purpose| (purpose.to_owned(), json!(of(purpose))));
+    named.collect()
 }
 
 /// The most used entries.

@@ -90,7 +90,7 @@ async fn what_is_loaded_is_counted_and_the_reference_agrees() {
         (Query::Series("day", DAY_MS, true), series),
         (
             Query::TopContent,
-            content.items.iter().map(|one| one.receipt_count).sum(),
+            content.items.iter().map(|one| one.content.receipt_count).sum(),
         ),
         (
             Query::TopClients,

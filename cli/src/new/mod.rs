@@ -91,8 +91,7 @@ pub struct NewCommand {
     /// Domain of the publisher [default: host of the URL]
     #[arg(long, value_name = "D")]
     publisher: Option<String>,
-    /// Purpose of the use: training, inference or research
-    #[arg(long, short, value_name = "P")]
+    #[arg(long, short, value_name = "P", help = format!("Purpose of the use: {}", Purpose::choices("")))]
     purpose: Purpose,
     /// Use case, for people
     #[arg(long, short, value_name = "TEXT")]

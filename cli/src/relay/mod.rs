@@ -32,8 +32,8 @@ it answered, kill -9 and power loss lose nothing: the next relay with this spool
   GET /v1/state   counters
   GET /healthz    200
 
-A use has url, purpose (training, inference or research), context, and content or contentHash. Optional: publisher, \
-entryId, receiptId, timestamp, datasetId, modelId, queryId, sessionId, studyId, researcherId. docs/relay.md has the details.
+A use has url, purpose, context, and content or contentHash. Optional: publisher, \
+entryId, receiptId, timestamp, and the optional members of usage. docs/relay.md has the details.
 
 A batch leaves the spool with a signed acknowledgement of its bytes, by a published key of the gateway, or with the gateway's own \
 refusal. HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY name proxies before the gateway; this machine is never behind one.

@@ -12,8 +12,8 @@ use uuid::Uuid;
 use crate::BlockError;
 use crate::column::{ColumnBuilder, Fixed, Flags, Millis, NumberColumn, Raw, TextColumn};
 
-/// Kinds of columns: a row's type, its value where there is none, that as the builder takes it, the
-/// builder, and Arrow's type.
+/// Kinds of columns: a row's type, its value where there is none, its value as the builder takes
+/// it, the builder, Arrow's type, and a row's value of an Arrow column.
 macro_rules! kind {
     (row Position) => { u128 };
     (row Id) => { Uuid };
@@ -49,6 +49,10 @@ macro_rules! kind {
     (array Count) => { UInt32Array };
     (array Flag) => { BooleanArray };
     (array $fixed:ident) => { FixedSizeBinaryArray };
+    (read Position $value:expr) => { $value.first_chunk().copied().map_or(0, u128::from_le_bytes) };
+    (read Id $value:expr) => { Uuid::from_slice($value).unwrap_or_default() };
+    (read Hash $value:expr) => { $value.first_chunk().unwrap_or(&[0; 32]) };
+    (read $other:ident $value:expr) => { $value };
 }
 
 /// Columns in their order: those of all rows with the name of the row's field, those of accepted
@@ -80,6 +84,48 @@ macro_rules! columns {
                     $($accepted: kind!(empty $accepted_kind),)*)+
                     $($added: kind!(empty $added_kind),)+
                     $($stamped: kind!(empty $stamped_kind),)+
+                }
+            }
+        }
+
+        impl<'a> AcceptedRow<'a> {
+            /// The receipt as a rejected row, with what both kinds of rows have.
+            #[must_use]
+            pub fn as_rejected(&self, reason: &'a str, detail: &'a str) -> RejectedRow<'a> {
+                RejectedRow {
+                    $($($field: self.$field,)+)+
+                    $($counted: kind!(empty $counted_kind),)+
+                    reason,
+                    detail,
+                }
+            }
+        }
+
+        impl Columns {
+            /// A row's values as those of an accepted receipt.
+            ///
+            /// # Panics
+            /// There is no such row.
+            #[must_use]
+            pub fn accepted_row(&self, row: usize) -> AcceptedRow<'_> {
+                AcceptedRow {
+                    $($($field: kind!(read $common_kind self.$common.value(row)),)+
+                    $($accepted: kind!(read $accepted_kind self.$accepted.value(row)),)*)+
+                    $($added: kind!(read $added_kind self.$added.value(row)),)+
+                    $($stamped: kind!(read $stamped_kind self.$stamped.value(row)),)+
+                }
+            }
+
+            /// A row's values as those of a rejected receipt.
+            ///
+            /// # Panics
+            /// There is no such row.
+            #[must_use]
+            pub fn rejected_row(&self, row: usize) -> RejectedRow<'_> {
+                RejectedRow {
+                    $($($field: kind!(read $common_kind self.$common.value(row)),)+)+
+                    $($rejected: kind!(read $rejected_kind self.$rejected.value(row)),)+
+                    $($counted: kind!(read $counted_kind self.$counted.value(row)),)+
                 }
             }
         }

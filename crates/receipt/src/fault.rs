@@ -98,8 +98,8 @@ codes! {
     /// A URL on another host than the publisher's.
     UrlOutsidePublisher = "url_outside_publisher",
         "Write the domain of the URL, or a parent domain of it, in `content.publisher`.",
-    /// Not training, inference or research.
-    InvalidPurpose = "invalid_purpose", "Write `training`, `inference` or `research`.",
+    /// Not a purpose that the format has.
+    InvalidPurpose = "invalid_purpose", "Write one of the purposes that the detail names.",
     /// Not a domain name.
     InvalidPublisher = "invalid_publisher",
         "Write a domain name, like `news.example.com`, without scheme and path. Addresses and `localhost` aren't domain names.",

@@ -195,8 +195,8 @@ impl<'a> Fields<'_, 'a> {
         let text = self.string(id, "/usage/purpose")?;
         let purpose = text.parse().ok();
         if purpose.is_none() {
-            let detail = "must be \"training\", \"inference\" or \"research\"";
-            self.fault("/usage/purpose", FaultCode::InvalidPurpose, detail);
+            let detail = format!("must be {}", Purpose::choices("\""));
+            self.fault("/usage/purpose", FaultCode::InvalidPurpose, &detail);
         }
         purpose
     }

@@ -178,12 +178,29 @@ impl Judge {
     /// of 512 receipts ends with 100 bad signatures or more, there are no further verdicts: the
     /// receipts behind it are rejected as [`RejectReason::BatchAbandoned`].
     pub fn judge<R: Send>(&self, arrival: &Arrival<'_>, each: &(impl Fn(u16, Judged<'_>) -> R + Sync)) -> Vec<R> {
+        let add = |results: &mut Vec<R>, index, judged: Judged<'_>| results.push(each(index, judged));
+        self.fold(arrival, &add).into_iter().flatten().collect()
+    }
+
+    /// Judges one record as [`judge`](Self::judge) does. `add` adds a receipt to the result of
+    /// those that one thread judges one after the other; the results are in the receipts' order.
+    pub fn fold<A: Default + Send>(
+        &self,
+        arrival: &Arrival<'_>,
+        add: &(impl Fn(&mut A, u16, Judged<'_>) + Sync),
+    ) -> Vec<A> {
+        let one = |judged: Judged<'_>| {
+            let mut result = A::default();
+            add(&mut result, 0, judged);
+            vec![result]
+        };
         match arrival.kind {
-            BodyKind::Receipt => {
-                let judged = self.judge_receipts(std::slice::from_ref(arrival));
-                judged.into_iter().map(|judged| each(0, judged)).collect()
-            }
-            BodyKind::Batch => self.judge_batch(arrival, each),
+            BodyKind::Receipt => self
+                .judge_receipts(std::slice::from_ref(arrival))
+                .into_iter()
+                .flat_map(one)
+                .collect(),
+            BodyKind::Batch => self.fold_batch(arrival, add).unwrap_or_else(|judged| one(*judged)),
         }
     }
 
@@ -208,34 +225,36 @@ impl Judge {
         judged.collect()
     }
 
-    fn judge_batch<R: Send>(&self, arrival: &Arrival<'_>, each: &(impl Fn(u16, Judged<'_>) -> R + Sync)) -> Vec<R> {
+    /// Folds a batch's receipts; the error is the one verdict on a batch that is rejected as a
+    /// whole.
+    fn fold_batch<'b, A: Default + Send>(
+        &self,
+        arrival: &Arrival<'b>,
+        add: &(impl Fn(&mut A, u16, Judged<'_>) + Sync),
+    ) -> Result<Vec<A>, Box<Judged<'b>>> {
         let mut payload = Vec::new();
         let batch = self
             .text(arrival)
             .and_then(|text| Ok((text, self.read_batch(text, &mut payload)?)));
-        let (text, batch) = match batch {
-            Ok(batch) => batch,
-            Err(error) => {
-                let mut judged = no_receipt(arrival.body, &error);
-                if let Judged::Rejected(rejected) = &mut judged
-                    && rejected.reason == RejectReason::BadSignature
-                {
-                    rejected.reason = RejectReason::BadBatchSignature;
-                }
-                return vec![each(0, judged)];
+        let (text, batch) = batch.map_err(|error| {
+            let mut judged = no_receipt(arrival.body, &error);
+            if let Judged::Rejected(rejected) = &mut judged
+                && rejected.reason == RejectReason::BadSignature
+            {
+                rejected.reason = RejectReason::BadBatchSignature;
             }
-        };
-        let key_fingerprint = match self.check_batch_signature(&batch, &payload) {
-            Ok(key_fingerprint) => key_fingerprint,
-            Err((reason, detail)) => return vec![each(0, not_sent(arrival.body, reason, detail))],
-        };
+            Box::new(judged)
+        })?;
+        let key_fingerprint = self
+            .check_batch_signature(&batch, &payload)
+            .map_err(|(reason, detail)| Box::new(not_sent(arrival.body, reason, detail)))?;
         let signature = Arc::new(BatchSignature {
             signature: batch.signature.to_vec(),
             payload_hash: sha256(&payload),
             key_fingerprint,
         });
         let bad = AtomicUsize::new(0);
-        let judge = |first: usize, ranges: &[Range<usize>], verifies: bool| -> Vec<R> {
+        let judge = |mut result: A, first: usize, ranges: &[Range<usize>], verifies: bool| {
             let candidates = ranges.iter().map(|range| ReceiptToJudge {
                 text: &text[range.clone()],
                 received_at_ms: arrival.received_at_ms,
@@ -243,23 +262,23 @@ impl Judge {
                 verifies,
             });
             let examined = scratch::with(|scratch| self.examine(candidates, scratch));
-            let judged = (first..).zip(examined).map(|(index, examined)| {
+            for (index, examined) in (first..).zip(examined) {
                 bad.fetch_add(usize::from(examined.has_bad_signature()), Ordering::Relaxed);
-                each(
-                    u16::try_from(index).unwrap_or(u16::MAX),
-                    examined.judged(Some(&signature)),
-                )
-            });
-            judged.collect()
+                let index = u16::try_from(index).unwrap_or(u16::MAX);
+                add(&mut result, index, examined.judged(Some(&signature)));
+            }
+            result
         };
-        let mut results = Vec::with_capacity(batch.receipts.len());
+        let mut results = Vec::new();
         for (step, ranges) in batch.receipts.chunks(STEP).enumerate() {
             let verifies = bad.load(Ordering::Relaxed) < BAD_SIGNATURES_MAX;
             let chunks = ranges.par_chunks(JUDGED_TOGETHER).enumerate();
-            let judged = chunks.map(|(chunk, ranges)| judge(step * STEP + chunk * JUDGED_TOGETHER, ranges, verifies));
-            results.extend(judged.collect::<Vec<_>>().into_iter().flatten());
+            let folded = chunks.fold(A::default, |result, (chunk, ranges)| {
+                judge(result, step * STEP + chunk * JUDGED_TOGETHER, ranges, verifies)
+            });
+            results.extend(folded.collect::<Vec<_>>());
         }
-        results
+        Ok(results)
     }
 
     /// The body as text, if it isn't too large to be looked at.

@@ -30,6 +30,14 @@ impl Purpose {
             Self::Research => "research",
         }
     }
+
+    /// All purposes as a text, each between quotes: `a, b or c`.
+    #[must_use]
+    pub fn choices(quote: &str) -> String {
+        let names = Self::ALL.map(|purpose| format!("{quote}{purpose}{quote}"));
+        let [others @ .., last] = &names;
+        format!("{} or {last}", others.join(", "))
+    }
 }
 
 impl fmt::Display for Purpose {
@@ -40,7 +48,7 @@ impl fmt::Display for Purpose {
 
 /// The text names no purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the purpose must be training, inference or research")]
+#[error("the purpose must be {}", Purpose::choices(""))]
 pub struct UnknownPurpose;
 
 impl FromStr for Purpose {

@@ -3,5 +3,5 @@
 /// JSON Schema 2020-12 of a receipt, with the default limits.
 pub const RECEIPT_SCHEMA: &str = include_str!("../schemas/receipt.json");
 
-/// JSON Schema 2020-12 of a batch, with the default limits. It contains that of a receipt.
+/// JSON Schema 2020-12 of a batch, with the default limits. It refers to that of a receipt.
 pub const BATCH_SCHEMA: &str = include_str!("../schemas/batch.json");

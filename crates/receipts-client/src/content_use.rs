@@ -16,7 +16,7 @@ use uuid::Uuid;
 pub struct Use {
     /// Address of the content.
     pub url: String,
-    /// `training`, `inference` or `research`.
+    /// Purpose, one of [`receipt::Purpose`].
     pub purpose: String,
     /// The use case in a few words.
     pub context: String,

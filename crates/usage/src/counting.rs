@@ -15,7 +15,7 @@ use blocks::{BlockError, Columns};
 use warehouse::{SqlStatement, Warehouse, WarehouseError, WriterEpoch};
 
 use crate::counted_key::{CountedKey, NewReceipt};
-use crate::rows::{STRUCTURE, rows};
+use crate::rows::{rows, text_bytes_of};
 use crate::{Grain, Usage};
 
 /// Keys of one lookup: with 27 characters each they stay below the server's limit of 128 KiB for
@@ -137,17 +137,6 @@ fn counted_key(columns: &Columns, row: usize) -> CountedKey {
     }
 }
 
-/// Bytes of a receipt's texts in its rows.
-fn text_bytes_of(columns: &Columns, row: usize) -> usize {
-    let names = [&columns.client_name, &columns.client_version, &columns.organization];
-    let names: usize = names.iter().map(|column| column.value(row).len()).sum();
-    names
-        + columns.url.value(row).len()
-        + 4 * columns.operator.value(row).len()
-        + 2 * columns.model_id.value(row).len()
-        + 4 * columns.publisher.value(row).len()
-}
-
 impl Usage {
     /// Looks up which of these keys are counted.
     pub async fn counted(&self, keys: &[CountedKey]) -> Result<HashSet<CountedKey>, WarehouseError> {
@@ -184,7 +173,7 @@ impl Usage {
     pub async fn insert(&self, rows: &[RecordBatch], epoch: Option<&WriterEpoch>) -> Result<(), WarehouseError> {
         for batch in rows {
             let batch = std::slice::from_ref(batch);
-            self.warehouse.insert_arrow("usage", STRUCTURE, batch, epoch).await?;
+            self.warehouse.insert_arrow("usage", batch, epoch).await?;
         }
         Ok(())
     }

@@ -12,6 +12,7 @@
 //! counted row and its contributions to all grains are in one insert block, and so in one part: a
 //! crash keeps all of them or none. Only the shard's writer changes the table.
 //!
+//! - `key_column`: the columns of the key, and which grains have them
 //! - [`counting`]: which receipts of a batch are new; `rows`: their rows
 //! - `queries`: totals, series and rankings
 //! - [`rebuild`]: made equal to `receipts` again; [`check`]: whether they are equal
@@ -23,6 +24,7 @@ pub mod check;
 pub mod counted_key;
 mod counting;
 mod grain;
+mod key_column;
 mod queries;
 pub mod rebuild;
 mod rows;

@@ -18,12 +18,6 @@ use crate::Grain;
 use crate::calendar::{HALF_HOUR_S, day_of};
 use crate::counted_key::NewReceipt;
 
-/// The inserted columns with their types, as `input()` takes them.
-pub(crate) const STRUCTURE: &str = "grain String, publisher String, time UInt32, entry_id UUID, half_hour UInt8, \
-    key FixedString(16), client_id UUID, purpose String, model_id String, client_name String, organization String, \
-    client_version String, url String, operator String, key_fingerprint FixedString(32), verified Bool, \
-    receipts Int64, first_ms Int64, last_ms Int64";
-
 /// The sorting key of a row, with texts by their numbers in [`Texts`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct RowKey {
@@ -166,6 +160,17 @@ pub(crate) fn rows(batches: &[Columns], receipts: &[NewReceipt]) -> Result<Recor
     batch(&texts, &rows).ok_or(WarehouseError::BadRows("rows of usage can't be encoded"))
 }
 
+/// Bytes of a receipt's texts in its rows.
+pub(crate) fn text_bytes_of(columns: &Columns, row: usize) -> usize {
+    let names = [&columns.client_name, &columns.client_version, &columns.organization];
+    let names: usize = names.iter().map(|column| column.value(row).len()).sum();
+    names
+        + columns.url.value(row).len()
+        + 4 * columns.operator.value(row).len()
+        + 2 * columns.model_id.value(row).len()
+        + 4 * columns.publisher.value(row).len()
+}
+
 /// Adds the rows of the receipt with this index, one of each grain.
 fn contribute(
     columns: &Columns,
@@ -273,7 +278,7 @@ fn strings<'a>(rows: &[(RowKey, RowSums)], value: impl Fn(&RowKey) -> &'a str) -
     Arc::new(StringArray::from_iter_values(rows.iter().map(|(key, _)| value(key))))
 }
 
-/// The rows as a batch of the columns in [`STRUCTURE`].
+/// The rows as a batch of the inserted columns.
 fn batch(texts: &Texts<'_>, rows: &[(RowKey, RowSums)]) -> Option<RecordBatch> {
     let text = |number: fn(&RowKey) -> u32| strings(rows, |key| texts.others.value(number(key)));
     let fixed = |value: fn(&RowKey) -> [u8; 16]| -> Option<ArrayRef> {

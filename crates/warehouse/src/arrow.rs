@@ -9,109 +9,10 @@ use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::{DataType, Field, Fields, Schema};
 
 use crate::WarehouseError;
+use crate::schema::SchemaTable;
 
-/// Name of a column, and its type as `input()` takes it.
-pub(crate) type NamedType = (&'static str, &'static str);
-
-/// A column of an insert: its name, its type as `input()` takes it, and a value for each row.
-pub(crate) type InsertColumn = (&'static str, &'static str, ArrayRef);
-
-/// A table that is filled from verdicts.
-#[derive(Debug)]
-pub(crate) struct ArrowTable {
-    /// Name of the table.
-    pub(crate) name: &'static str,
-    /// The inserted columns.
-    pub(crate) columns: &'static [NamedType],
-}
-
-pub(crate) const TIME: &str = "DateTime64(3, 'UTC')";
-const TEXT: &str = "String";
-const HASH: &str = "FixedString(32)";
-const STAMP: &str = "Tuple(DateTime64(3, 'UTC'), String, Bool)";
-const ARRIVAL: &str = "Tuple(DateTime64(3, 'UTC'), UInt128, String, FixedString(32), String)";
-const POSITIONS: &str = "Array(UInt128)";
-const UNSIGNED_POSITIONS: &str = "unsigned_positions";
-
-/// Table with one row per valid occurrence of a receipt.
-pub(crate) static RECEIPTS: ArrowTable = ArrowTable {
-    name: "receipts",
-    columns: &[
-        ("publisher", TEXT),
-        ("timestamp", TIME),
-        ("entry_id", "UUID"),
-        ("receipt_id", "UUID"),
-        ("payload_hash", HASH),
-        ("positions", POSITIONS),
-        (UNSIGNED_POSITIONS, POSITIONS),
-        ("received_at", TIME),
-        ("url", TEXT),
-        ("content_hash", HASH),
-        ("client_id", "UUID"),
-        ("client_name", TEXT),
-        ("client_version", TEXT),
-        ("organization", TEXT),
-        ("key_fingerprint", HASH),
-        ("stamp", STAMP),
-        ("algorithm", TEXT),
-        ("purpose", TEXT),
-        ("context", TEXT),
-        ("dataset_id", TEXT),
-        ("model_id", TEXT),
-        ("query_id", TEXT),
-        ("session_id", TEXT),
-        ("study_id", TEXT),
-        ("researcher_id", TEXT),
-    ],
-};
-
-/// Table with the bytes of accepted receipts.
-pub(crate) static EVIDENCE: ArrowTable = ArrowTable {
-    name: "evidence",
-    columns: &[
-        ("publisher", TEXT),
-        ("timestamp", TIME),
-        ("receipt_id", "UUID"),
-        ("payload_hash", HASH),
-        ("arrival", ARRIVAL),
-    ],
-};
-
-/// Table with one row per rejected occurrence.
-pub(crate) static REJECTED: ArrowTable = ArrowTable {
-    name: "rejected",
-    columns: &[
-        ("position", "UInt128"),
-        ("reason", TEXT),
-        ("detail", TEXT),
-        ("publisher", TEXT),
-        ("receipt_id", "Nullable(UUID)"),
-        ("client_id", "Nullable(UUID)"),
-        ("entry_id", "Nullable(UUID)"),
-        ("payload_hash", "Nullable(FixedString(32))"),
-        ("key_fingerprint", HASH),
-        ("received_at", TIME),
-        ("request_id", TEXT),
-        ("client_address", TEXT),
-        ("kind", TEXT),
-        ("raw", TEXT),
-        ("request_signature", "Nullable(String)"),
-        ("origin", TEXT),
-        ("receipts", "UInt32"),
-    ],
-};
-
-/// Column names with commas between.
-pub(crate) fn names(columns: &[NamedType]) -> String {
-    let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
-    names.join(", ")
-}
-
-/// Columns as `input()` takes them.
-pub(crate) fn structure(columns: &[NamedType]) -> String {
-    let columns: Vec<String> = columns.iter().map(|(name, kind)| format!("{name} {kind}")).collect();
-    columns.join(", ")
-}
+/// A column of an insert: its name, and a value for each row.
+pub(crate) type InsertColumn = (&'static str, ArrayRef);
 
 /// An `Array(Tuple(...))` column: the length of each row's list, and the tuples' members.
 pub(crate) fn lists_of_tuples(
@@ -141,36 +42,40 @@ pub(crate) fn instants(values: impl Iterator<Item = i64>) -> ArrayRef {
     Arc::new(TimestampMillisecondArray::from_iter_values(values).with_timezone("UTC"))
 }
 
-impl ArrowTable {
+impl SchemaTable {
     /// Columns of this table from a batch of verdicts.
     pub(crate) fn project(&self, verdicts: &RecordBatch) -> Result<RecordBatch, WarehouseError> {
-        let mut fields = Vec::with_capacity(self.columns.len());
-        let mut arrays = Vec::with_capacity(self.columns.len());
-        for (name, kind) in self.columns {
-            let source = |name: &str| verdicts.column_by_name(name).ok_or(BROKEN);
-            let column = match *kind {
-                POSITIONS if *name == UNSIGNED_POSITIONS => {
+        let source = |name: &str| verdicts.column_by_name(name).ok_or(BROKEN);
+        let copies = |names: &[&str]| {
+            names
+                .iter()
+                .map(|name| source(name).cloned())
+                .collect::<Result<Vec<_>, _>>()
+        };
+        let (mut fields, mut arrays) = (Vec::new(), Vec::new());
+        for column in self.columns() {
+            let values = match column.name {
+                "positions" => singletons(source("position")?),
+                "unsigned_positions" => {
                     unsigned_positions(source("position")?, source("kind")?, source("request_signature")?)?
                 }
-                POSITIONS => singletons(source("position")?),
-                STAMP => tuples(vec![
-                    Arc::clone(source("received_at")?),
-                    Arc::clone(source("operator")?),
-                    Arc::clone(source("publisher_verified")?),
-                ])?,
-                ARRIVAL => tuples(vec![
-                    Arc::clone(source("received_at")?),
-                    Arc::clone(source("position")?),
-                    Arc::clone(source("raw")?),
-                    Arc::clone(source("batch_hash")?),
-                    Arc::clone(source("batch_signature")?),
-                ])?,
-                kind if kind.starts_with("Nullable") => with_nulls(source(name)?)?,
-                _ => Arc::clone(source(name)?),
+                "stamp" => tuples(copies(&["received_at", "operator", "publisher_verified"])?)?,
+                "arrival" => tuples(copies(&[
+                    "received_at",
+                    "position",
+                    "raw",
+                    "batch_hash",
+                    "batch_signature",
+                ])?)?,
+                name if column.is_nullable() => with_nulls(source(name)?)?,
+                name => Arc::clone(source(name)?),
             };
-            let is_nullable = kind.starts_with("Nullable");
-            fields.push(Field::new(*name, column.data_type().clone(), is_nullable));
-            arrays.push(column);
+            fields.push(Field::new(
+                column.name,
+                values.data_type().clone(),
+                column.is_nullable(),
+            ));
+            arrays.push(values);
         }
         RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).map_err(|_| BROKEN)
     }

@@ -2,7 +2,8 @@
 
 use arrow_array::RecordBatch;
 
-use crate::arrow::{self, ArrowTable, InsertColumn, NamedType};
+use crate::arrow::InsertColumn;
+use crate::schema::{EVIDENCE, RECEIPTS, REJECTED, SchemaTable, TABLES};
 use crate::{LedgerRow, Warehouse, WarehouseError, WriterEpoch};
 
 impl Warehouse {
@@ -16,7 +17,7 @@ impl Warehouse {
         verdicts: &[RecordBatch],
         epoch: Option<&WriterEpoch>,
     ) -> Result<(), WarehouseError> {
-        self.insert_verdicts(&arrow::RECEIPTS, verdicts, epoch).await
+        self.insert_verdicts(&RECEIPTS, verdicts, epoch).await
     }
 
     /// Inserts the rejected rows of verdicts into `rejected`; as
@@ -26,13 +27,13 @@ impl Warehouse {
         verdicts: &[RecordBatch],
         epoch: Option<&WriterEpoch>,
     ) -> Result<(), WarehouseError> {
-        self.insert_verdicts(&arrow::REJECTED, verdicts, epoch).await
+        self.insert_verdicts(&REJECTED, verdicts, epoch).await
     }
 
     /// Inserts the bytes of accepted rows of verdicts into `evidence`. Inserting the same rows
     /// again changes nothing, so this needs no epoch.
     pub async fn insert_evidence(&self, verdicts: &[RecordBatch]) -> Result<(), WarehouseError> {
-        self.insert_verdicts(&arrow::EVIDENCE, verdicts, None).await
+        self.insert_verdicts(&EVIDENCE, verdicts, None).await
     }
 
     /// Whether the table `receipts` accepts inserts as such: an insert of nothing.
@@ -40,20 +41,19 @@ impl Warehouse {
     /// # Errors
     /// [`WarehouseError`]: why it accepts none.
     pub async fn accepts_receipts(&self) -> Result<(), WarehouseError> {
-        let ArrowTable { name, columns } = &arrow::RECEIPTS;
-        self.takes_inserts(name, &arrow::names(columns)).await
+        let names: Vec<&str> = RECEIPTS.columns().map(|column| column.name).collect();
+        self.takes_inserts(RECEIPTS.name, &names.join(", ")).await
     }
 
     async fn insert_verdicts(
         &self,
-        table: &ArrowTable,
+        table: &SchemaTable,
         verdicts: &[RecordBatch],
         epoch: Option<&WriterEpoch>,
     ) -> Result<(), WarehouseError> {
         let batches = verdicts.iter().map(|batch| table.project(batch));
         let batches = batches.collect::<Result<Vec<_>, _>>()?;
-        let structure = arrow::structure(table.columns);
-        self.insert_arrow(table.name, &structure, &batches, epoch).await
+        self.insert_arrow(table.name, &batches, epoch).await
     }
 
     /// Inserts ledger rows; as [`insert_accepted`](Self::insert_accepted).
@@ -68,20 +68,16 @@ impl Warehouse {
         columns: Vec<InsertColumn>,
         epoch: Option<&WriterEpoch>,
     ) -> Result<(), WarehouseError> {
-        let types: Vec<NamedType> = columns.iter().map(|(name, kind, _)| (*name, *kind)).collect();
-        let batch = RecordBatch::try_from_iter(columns.into_iter().map(|(name, _, values)| (name, values)))
-            .map_err(|_| WarehouseError::BadRows("columns of different lengths"))?;
-        self.insert_arrow(table, &arrow::structure(&types), &[batch], epoch)
-            .await
+        let batch =
+            RecordBatch::try_from_iter(columns).map_err(|_| WarehouseError::BadRows("columns of different lengths"))?;
+        self.insert_arrow(table, &[batch], epoch).await
     }
 
     /// Inserts batches of a table's columns as one stream, as the shard's writer if `epoch` is
-    /// given. `structure` has the batches' columns with their types, as `input()` takes them. One
-    /// batch becomes one block, and so one part per partition of the table.
+    /// given. One batch becomes one block, and so one part per partition of the table.
     pub async fn insert_arrow(
         &self,
         table: &'static str,
-        structure: &str,
         batches: &[RecordBatch],
         epoch: Option<&WriterEpoch>,
     ) -> Result<(), WarehouseError> {
@@ -92,9 +88,10 @@ impl Warehouse {
         let stream = blocks::encode_stream(batches).map_err(|_| WarehouseError::BadRows("batches of other columns"))?;
         // The embedded engine is this process's own: no other writer can insert into it.
         let epoch = epoch.filter(|_| self.is_server());
-        let fields = batches.iter().take(1).flat_map(|batch| batch.schema_ref().fields());
-        let names: Vec<&str> = fields.map(|field| field.name().as_str()).collect();
-        let sql = statement(table, &names.join(", "), structure, epoch);
+        let schema = batches.first().map(RecordBatch::schema);
+        let names = schema.iter().flat_map(|schema| schema.fields());
+        let names: Vec<&str> = names.map(|field| field.name().as_str()).collect();
+        let sql = statement(table, &names, epoch);
         let query_id = epoch.map(WriterEpoch::query_id);
         self.insert(table, sql, rows, stream, query_id).await
     }
@@ -102,13 +99,20 @@ impl Warehouse {
 
 /// The statement. An insert of a shard's writer changes nothing once another writer has superseded
 /// it.
-fn statement(table: &str, columns: &str, structure: &str, epoch: Option<&WriterEpoch>) -> String {
-    match epoch {
-        None => format!("INSERT INTO {table} ({columns}) FORMAT ArrowStream"),
-        Some(epoch) => format!(
-            "INSERT INTO {table} ({columns}) SELECT {columns} FROM input('{}') WHERE {} FORMAT ArrowStream",
-            structure.replace('\'', "\\'"),
-            epoch.condition(),
-        ),
-    }
+fn statement(table: &str, names: &[&str], epoch: Option<&WriterEpoch>) -> String {
+    let columns = names.join(", ");
+    let Some(epoch) = epoch else {
+        return format!("INSERT INTO {table} ({columns}) FORMAT ArrowStream");
+    };
+    let schema = TABLES.iter().filter(|schema| schema.name == table);
+    let columns_of_table = schema.flat_map(|schema| schema.columns());
+    let inserted = columns_of_table.filter(|column| names.contains(&column.name));
+    let structure: Vec<String> = inserted
+        .map(|column| format!("{} {}", column.name, column.input_type))
+        .collect();
+    format!(
+        "INSERT INTO {table} ({columns}) SELECT {columns} FROM input('{}') WHERE {} FORMAT ArrowStream",
+        structure.join(", ").replace('\'', "\\'"),
+        epoch.condition(),
+    )
 }

@@ -7,27 +7,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::schema::{
-    AUDIT, EVIDENCE, EVIDENCE_PROGRESS, LEDGER, PROGRESS, RECEIPTS, REJECTED, Retention, SchemaStep, SchemaTable,
-    USAGE, USAGE_REBUILDS, VERSIONS, WRITERS,
-};
+use crate::schema::{EVIDENCE, RECEIPTS, REJECTED, Retention, SchemaStep, TABLES, USAGE, VERSION, VERSIONS};
 use crate::{SqlStatement, Warehouse, WarehouseError};
-
-/// The schema's version. Databases of development versions before it can't be read.
-const VERSION: u32 = 15;
-
-static TABLES: [&SchemaTable; 10] = [
-    &RECEIPTS,
-    &EVIDENCE,
-    &REJECTED,
-    &LEDGER,
-    &WRITERS,
-    &PROGRESS,
-    &EVIDENCE_PROGRESS,
-    &USAGE,
-    &USAGE_REBUILDS,
-    &AUDIT,
-];
 
 /// By which column rows get old.
 const RETENTION: [SchemaStep; 4] = [
@@ -226,7 +207,7 @@ impl Warehouse {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::{VERSION, steps};
-    use crate::schema::{Layout, SchemaStep, VERSIONS};
+    use crate::schema::{EVIDENCE, RECEIPTS, REJECTED, Retention, SchemaStep, TABLES, USAGE, VERSION, VERSIONS};
 
     /// Every statement of a layout, as it would be sent.
     pub(crate) fn ddl(layout: Layout<'_>) -> String {

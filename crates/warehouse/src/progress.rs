@@ -109,17 +109,13 @@ impl Warehouse {
             Arc::new(Int64Array::from_iter_values(each.map(|one| one.complete_through_ms))),
         ];
         let columns = vec![
-            ("shard", "UInt32", u32s(progress.shard)),
-            ("version", "UInt64", u64s(progress.version)),
-            ("verdicts_epoch", "UInt32", u32s(progress.verdicts.epoch)),
-            ("verdicts_offset", "UInt64", u64s(progress.verdicts.offset)),
-            ("source_partitions", "UInt32", u32s(progress.source_partitions)),
-            ("shards", "UInt32", u32s(progress.shards)),
-            (
-                "partitions",
-                "Array(Tuple(UInt32, UInt32, UInt64, UInt64, Int64))",
-                lists_of_tuples([progress.partitions.len()], members)?,
-            ),
+            ("shard", u32s(progress.shard)),
+            ("version", u64s(progress.version)),
+            ("verdicts_epoch", u32s(progress.verdicts.epoch)),
+            ("verdicts_offset", u64s(progress.verdicts.offset)),
+            ("source_partitions", u32s(progress.source_partitions)),
+            ("shards", u32s(progress.shards)),
+            ("partitions", lists_of_tuples([progress.partitions.len()], members)?),
         ];
         self.insert_columns("progress", columns, epoch).await
     }
@@ -139,9 +135,9 @@ impl Warehouse {
     /// Publishes the next record of `verdicts` whose evidence isn't stored yet.
     pub async fn publish_evidence_progress(&self, shard: u32, next: VerdictsPosition) -> Result<(), WarehouseError> {
         let columns = vec![
-            ("shard", "UInt32", u32s(shard)),
-            ("verdicts_epoch", "UInt32", u32s(next.epoch)),
-            ("verdicts_offset", "UInt64", u64s(next.offset)),
+            ("shard", u32s(shard)),
+            ("verdicts_epoch", u32s(next.epoch)),
+            ("verdicts_offset", u64s(next.offset)),
         ];
         self.insert_columns("evidence_progress", columns, None).await
     }

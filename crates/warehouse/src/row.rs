@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, StringArray, UInt32Array, UInt64Array};
 
 use crate::WarehouseError;
-use crate::arrow::{InsertColumn, TIME, instants, lists_of_tuples};
+use crate::arrow::{InsertColumn, instants, lists_of_tuples};
 use crate::progress::VerdictsPosition;
 use crate::touched::Touched;
 
@@ -56,28 +56,20 @@ impl LedgerRow {
         ];
         let verifiers = rows.iter().map(|row| row.verifier.as_str());
         Ok(vec![
-            ("epoch", "UInt32", u32s(|row| row.epoch)),
-            ("partition", "UInt32", u32s(|row| row.partition)),
-            ("first_offset", "UInt64", u64s(|row| row.first_offset)),
-            ("last_offset", "UInt64", u64s(|row| row.last_offset)),
-            ("records", "UInt64", u64s(|row| row.records)),
-            ("receipts_in", "UInt64", u64s(|row| row.receipts_in)),
-            ("accepted", "UInt64", u64s(|row| row.accepted)),
-            ("rejected", "UInt64", u64s(|row| row.rejected)),
-            ("verifier", "String", Arc::new(StringArray::from_iter_values(verifiers))),
-            (
-                "committed_at",
-                TIME,
-                instants(rows.iter().map(|row| row.committed_at_ms)),
-            ),
-            ("shard", "UInt32", u32s(|row| row.shard)),
-            ("verdicts_epoch", "UInt32", u32s(|row| row.verdicts.epoch)),
-            ("verdicts_offset", "UInt64", u64s(|row| row.verdicts.offset)),
-            (
-                "touched",
-                "Array(Tuple(UInt32, String))",
-                lists_of_tuples(touched_counts, touched)?,
-            ),
+            ("epoch", u32s(|row| row.epoch)),
+            ("partition", u32s(|row| row.partition)),
+            ("first_offset", u64s(|row| row.first_offset)),
+            ("last_offset", u64s(|row| row.last_offset)),
+            ("records", u64s(|row| row.records)),
+            ("receipts_in", u64s(|row| row.receipts_in)),
+            ("accepted", u64s(|row| row.accepted)),
+            ("rejected", u64s(|row| row.rejected)),
+            ("verifier", Arc::new(StringArray::from_iter_values(verifiers))),
+            ("committed_at", instants(rows.iter().map(|row| row.committed_at_ms))),
+            ("shard", u32s(|row| row.shard)),
+            ("verdicts_epoch", u32s(|row| row.verdicts.epoch)),
+            ("verdicts_offset", u64s(|row| row.verdicts.offset)),
+            ("touched", lists_of_tuples(touched_counts, touched)?),
         ])
     }
 }

@@ -4,18 +4,66 @@
 //! further database: its tables are `Distributed` and store nothing. A receipt and its duplicates
 //! are in one shard, so `FINAL` on each shard is `FINAL` over all.
 
+/// The schema's version. Databases of development versions before it can't be read.
+pub(crate) const VERSION: u32 = 15;
+
 /// A table.
 #[derive(Debug)]
 pub(crate) struct SchemaTable {
     /// Name of the table in every statement but those that make it.
     pub(crate) name: &'static str,
-    pub(crate) columns: &'static str,
+    /// Columns, each with its type and codec on a line of its own, then secondary indexes.
+    columns: &'static str,
     /// The table engine; replicated tables have the replicated one of the same kind.
     pub(crate) engine: &'static str,
     /// From `PARTITION BY` to `ORDER BY`.
     pub(crate) keys: &'static str,
     /// Settings of the table, beside those of durability.
     pub(crate) settings: &'static [&'static str],
+}
+
+/// A column of a table.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SchemaColumn {
+    pub(crate) name: &'static str,
+    /// Type of an inserted value, as `input()` takes it.
+    pub(crate) input_type: &'static str,
+}
+
+impl SchemaColumn {
+    pub(crate) fn is_nullable(&self) -> bool {
+        self.input_type.starts_with("Nullable(")
+    }
+}
+
+impl SchemaTable {
+    pub(crate) fn columns(&self) -> impl Iterator<Item = SchemaColumn> {
+        let lines = self
+            .columns
+            .split("\n    ")
+            .filter(|line| !line.starts_with([' ', '\n']));
+        let columns = lines.filter(|line| !line.starts_with("INDEX "));
+        columns.filter_map(|line| {
+            let (name, definition) = line.trim_end_matches(',').split_once(' ')?;
+            Some(SchemaColumn {
+                name,
+                input_type: input_type(definition),
+            })
+        })
+    }
+}
+
+/// The type of an inserted value, as `input()` takes it: without codec, aggregate function and
+/// dictionary, and an enumeration by its names.
+fn input_type(definition: &'static str) -> &'static str {
+    let kind = definition.split(" CODEC(").next().unwrap_or_default();
+    let argument = |kind: &'static str, wrapper| kind.strip_prefix(wrapper)?.strip_suffix(')');
+    let united = argument(kind, "SimpleAggregateFunction(").and_then(|arguments| arguments.split_once(", "));
+    let kind = united.map_or(kind, |(_, kind)| kind);
+    match argument(kind, "LowCardinality(").unwrap_or(kind) {
+        names if names.starts_with("Enum8(") => "String",
+        kind => kind,
+    }
 }
 
 /// Step of the schema, which can be repeated.
@@ -449,3 +497,44 @@ pub(crate) static USAGE_REBUILDS: SchemaTable = SchemaTable {
 ORDER BY request",
     settings: &[],
 };
+
+/// All tables but [`VERSIONS`].
+pub(crate) static TABLES: [&SchemaTable; 10] = [
+    &RECEIPTS,
+    &EVIDENCE,
+    &REJECTED,
+    &LEDGER,
+    &WRITERS,
+    &PROGRESS,
+    &EVIDENCE_PROGRESS,
+    &USAGE,
+    &USAGE_REBUILDS,
+    &AUDIT,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn input(table: &SchemaTable) -> String {
+        let columns = table.columns();
+        let columns = columns.map(|column| format!("{} {}", column.name, column.input_type));
+        columns.collect::<Vec<_>>().join(", ")
+    }
+
+    #[test]
+    fn inserted_columns_are_the_tables_without_how_they_are_stored() {
+        assert_eq!(
+            input(&EVIDENCE),
+            "publisher String, timestamp DateTime64(3, 'UTC'), receipt_id UUID, payload_hash FixedString(32), \
+             arrival Tuple(DateTime64(3, 'UTC'), UInt128, String, FixedString(32), String)"
+        );
+        assert!(input(&RECEIPTS).ends_with(", study_id String, researcher_id String"));
+        assert_eq!(RECEIPTS.columns().count(), 25);
+        let rejected = input(&REJECTED);
+        assert!(rejected.contains(", reason String, ") && rejected.contains(", client_id Nullable(UUID), "));
+        assert_eq!(REJECTED.columns().filter(SchemaColumn::is_nullable).count(), 5);
+        assert!(input(&USAGE).starts_with("grain String, publisher String, time UInt32, "));
+        assert!(input(&USAGE).contains(", key_fingerprint FixedString(32), verified Bool, "));
+    }
+}

@@ -1,7 +1,23 @@
 import type { Algorithm } from "./key.js";
 
+/** The purposes of a use. */
+export const PURPOSES = ["training", "inference", "research"] as const;
+
 /** A purpose of a use. */
-export type Purpose = "training" | "inference" | "research";
+export type Purpose = (typeof PURPOSES)[number];
+
+/** The optional members of `usage`. */
+export const USAGE_EXTRAS = [
+  "datasetId",
+  "modelId",
+  "queryId",
+  "sessionId",
+  "studyId",
+  "researcherId",
+] as const;
+
+/** The name of an optional member of `usage`. */
+export type UsageExtra = (typeof USAGE_EXTRAS)[number];
 
 /** A signed receipt (docs/receipt-format.md). */
 export interface Receipt {
@@ -24,13 +40,7 @@ export interface Receipt {
   readonly usage: {
     readonly purpose: Purpose;
     readonly context: string;
-    readonly datasetId?: string;
-    readonly modelId?: string;
-    readonly queryId?: string;
-    readonly sessionId?: string;
-    readonly studyId?: string;
-    readonly researcherId?: string;
-  };
+  } & Readonly<Partial<Record<UsageExtra, string>>>;
   readonly signature: string;
   readonly signatureAlgorithm: Algorithm;
 }

@@ -3,7 +3,7 @@ import { backend } from "#crypto";
 import { canonicalHost, entryIdOf, hostOf } from "./canonical-url.js";
 import { UseError } from "./errors.js";
 import { hex } from "./hex.js";
-import type { Purpose, Receipt } from "./receipt.js";
+import { PURPOSES, type Purpose, type Receipt, USAGE_EXTRAS, type UsageExtra } from "./receipt.js";
 import { isUuid, newId } from "./uuid.js";
 
 /** One use of a piece of content. */
@@ -21,7 +21,7 @@ type UsedContent =
       readonly content?: undefined;
     };
 
-interface UseDetails {
+interface UseDetails extends Readonly<Partial<Record<UsageExtra, string | undefined>>> {
   /** http or https URL of the content. */
   readonly url: string;
   readonly purpose: Purpose;
@@ -35,19 +35,11 @@ interface UseDetails {
   readonly receiptId?: string | undefined;
   /** Now unless given. */
   readonly timestamp?: Date | undefined;
-  readonly datasetId?: string | undefined;
-  readonly modelId?: string | undefined;
-  readonly queryId?: string | undefined;
-  readonly sessionId?: string | undefined;
-  readonly studyId?: string | undefined;
-  readonly researcherId?: string | undefined;
 }
 
 /** The members of a receipt that its use decides. */
 export type UseMembers = Pick<Receipt, "receiptId" | "timestamp" | "content" | "usage">;
 
-const PURPOSES: readonly unknown[] = ["training", "inference", "research"] satisfies Purpose[];
-const EXTRAS = ["datasetId", "modelId", "queryId", "sessionId", "studyId", "researcherId"] as const;
 // The compiler compares the names with the type.
 const MEMBERS: Record<keyof Use, true> = {
   url: true,
@@ -59,12 +51,7 @@ const MEMBERS: Record<keyof Use, true> = {
   entryId: true,
   receiptId: true,
   timestamp: true,
-  datasetId: true,
-  modelId: true,
-  queryId: true,
-  sessionId: true,
-  studyId: true,
-  researcherId: true,
+  ...(Object.fromEntries(USAGE_EXTRAS.map((name) => [name, true])) as Record<UsageExtra, true>),
 };
 const LABEL = /^[0-9a-z](?:[-0-9a-z]*[0-9a-z])?$/;
 const HASH = /^sha256:[0-9a-fA-F]{64}$/;
@@ -78,14 +65,14 @@ export async function membersOf(use: Use): Promise<UseMembers> {
   if (unknown) throw new UseError(`a use has no member ${unknown}`);
   const url = textOf("url", use.url, URL_BYTES_MAX);
   const host = hostOf(url);
-  if (!PURPOSES.includes(use.purpose)) {
+  if (!(PURPOSES as readonly unknown[]).includes(use.purpose)) {
     throw new UseError(`purpose is ${quoted(use.purpose)}: write one of ${PURPOSES.join(", ")}`);
   }
   const usage: Record<string, string> = {
     purpose: use.purpose,
     context: filledText("context", use.context),
   };
-  for (const name of EXTRAS) {
+  for (const name of USAGE_EXTRAS) {
     if (use[name] !== undefined) usage[name] = textOf(name, use[name]);
   }
   const receiptId = use.receiptId === undefined ? newId() : uuidOf("receiptId", use.receiptId);

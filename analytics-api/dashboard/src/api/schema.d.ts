@@ -1167,7 +1167,7 @@ export interface components {
         /** @description A purpose and its use. */
         PurposeUsage: {
             byTrust: components["schemas"]["ByTrust"];
-            /** @description `training`, `inference` or `research`. */
+            /** @description `usage.purpose` of the receipts. */
             purpose: string;
             /** Format: int64 */
             receiptCount: number;

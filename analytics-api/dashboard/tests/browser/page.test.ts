@@ -5,6 +5,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import { beforeAll, describe, expect, inject, it } from 'vitest';
+import { PURPOSES } from '../../src/format';
 import { articles, clients, HOSTILE, uuid } from './sample';
 import { Service } from './service';
 import { accessible, settled, signIn, visit } from './visit';
@@ -880,7 +881,7 @@ describe('everybody', () => {
       await page.keyboard.press('ArrowLeft');
       expect(await slider.getAttribute('aria-valuenow')).toBe(String(Number(last) - 1));
       expect(await slider.getAttribute('aria-valuetext')).toMatch(
-        /: receipts \d+, training \d+, inference \d+, research \d+, proven \d+$/,
+        new RegExp(`: receipts \\d+, ${PURPOSES.map((purpose) => `${purpose} \\d+`).join(', ')}, proven \\d+$`),
       );
       for (let n = 0; n < 5; n++) await page.keyboard.press('Shift+ArrowLeft');
       const zoomed = await asked(page, '/timeseries', () => page.keyboard.press('Enter'));

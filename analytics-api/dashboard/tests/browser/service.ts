@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Signer } from '../../../../demo/signer.mjs';
+import type { Purpose } from '../../src/format';
 
 export const PUBLISHER = 'news.example';
 const BIN = process.env.RECEIPTS_DEMO_BIN ?? resolve(import.meta.dirname, '../../../../target/debug/receipts');
@@ -24,7 +25,7 @@ export interface Use {
   entryId: string;
   url: string;
   timestampMs: number;
-  purpose: 'training' | 'inference' | 'research';
+  purpose: Purpose;
   modelId?: string;
   /** The domain that the receipt names, if it isn't the usual publisher's. */
   publisher?: string;

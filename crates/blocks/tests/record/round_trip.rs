@@ -8,139 +8,36 @@ use uuid::Uuid;
 use crate::samples;
 
 fn assert_accepted(columns: &Columns, row: usize, expected: &AcceptedRow<'_>) {
-    let AcceptedRow {
-        position,
-        publisher,
-        timestamp_ms,
-        entry_id,
-        receipt_id,
-        payload_hash,
-        received_at_ms,
-        url,
-        content_hash,
-        client_id,
-        client_name,
-        client_version,
-        organization,
-        key_fingerprint,
-        algorithm,
-        purpose,
-        context,
-        dataset_id,
-        model_id,
-        query_id,
-        session_id,
-        study_id,
-        researcher_id,
-        request_id,
-        client_address,
-        kind,
-        raw,
-        request_signature,
-        origin,
-        operator,
-        batch_signature,
-        batch_hash,
-        publisher_verified,
-    } = *expected;
-    assert_eq!(columns.publisher_verified.value(row), publisher_verified);
-    assert_eq!(columns.position.value(row), position.to_le_bytes());
-    assert_eq!(columns.timestamp.value(row), timestamp_ms);
-    assert_eq!(columns.entry_id.value(row), entry_id.as_bytes());
-    assert_eq!(columns.receipt_id.value(row), receipt_id.as_bytes());
-    assert_eq!(columns.payload_hash.value(row), payload_hash);
-    assert_eq!(columns.received_at.value(row), received_at_ms);
-    assert_eq!(columns.content_hash.value(row), content_hash);
-    assert_eq!(columns.client_id.value(row), client_id.as_bytes());
-    assert_eq!(columns.key_fingerprint.value(row), key_fingerprint);
-    for (column, text) in [
-        (&columns.publisher, publisher),
-        (&columns.url, url),
-        (&columns.operator, operator),
-        (&columns.client_name, client_name),
-        (&columns.client_version, client_version),
-        (&columns.organization, organization),
-        (&columns.algorithm, algorithm),
-        (&columns.purpose, purpose),
-        (&columns.context, context),
-        (&columns.dataset_id, dataset_id),
-        (&columns.model_id, model_id),
-        (&columns.query_id, query_id),
-        (&columns.session_id, session_id),
-        (&columns.study_id, study_id),
-        (&columns.researcher_id, researcher_id),
-        (&columns.reason, ""),
-        (&columns.detail, ""),
-        (&columns.request_id, request_id),
-        (&columns.client_address, client_address),
-        (&columns.kind, kind),
-        (&columns.request_signature, request_signature),
-        (&columns.origin, origin),
-    ] {
-        assert_eq!(column.value(row), text);
-    }
-    assert_eq!(columns.raw.value(row), raw);
-    assert_eq!(columns.batch_signature.value(row), batch_signature);
-    assert_eq!(columns.batch_hash.value(row), batch_hash);
+    assert_eq!(columns.position.value(row), expected.position.to_le_bytes());
+    assert_eq!(columns.accepted_row(row), *expected);
+    // Columns of rejected rows are empty.
+    assert_eq!(columns.rejected_row(row), expected.as_rejected("", ""));
 }
 
 fn assert_rejected(columns: &Columns, row: usize, expected: &RejectedRow<'_>) {
-    let RejectedRow {
-        position,
-        reason,
-        detail,
-        publisher,
-        receipt_id,
-        client_id,
-        entry_id,
-        payload_hash,
-        key_fingerprint,
-        timestamp_ms,
-        received_at_ms,
-        request_id,
-        client_address,
-        kind,
-        raw,
-        request_signature,
-        origin,
-        receipts,
-    } = *expected;
-    assert_eq!(columns.position.value(row), position.to_le_bytes());
-    assert_eq!(columns.timestamp.value(row), timestamp_ms);
-    assert_eq!(columns.entry_id.value(row), entry_id.as_bytes());
-    assert_eq!(columns.receipt_id.value(row), receipt_id.as_bytes());
-    assert_eq!(columns.payload_hash.value(row), payload_hash);
-    assert_eq!(columns.received_at.value(row), received_at_ms);
-    assert_eq!(columns.client_id.value(row), client_id.as_bytes());
-    assert_eq!(columns.raw.value(row), raw);
-    for (column, text) in [
-        (&columns.publisher, publisher),
-        (&columns.reason, reason),
-        (&columns.detail, detail),
-        (&columns.request_id, request_id),
-        (&columns.client_address, client_address),
-        (&columns.kind, kind),
-        (&columns.request_signature, request_signature),
-        (&columns.origin, origin),
-        (&columns.url, ""),
-        (&columns.client_name, ""),
-        (&columns.client_version, ""),
-        (&columns.organization, ""),
-        (&columns.algorithm, ""),
-        (&columns.purpose, ""),
-        (&columns.context, ""),
-        (&columns.dataset_id, ""),
-        (&columns.model_id, ""),
-        (&columns.query_id, ""),
-        (&columns.session_id, ""),
-        (&columns.study_id, ""),
-        (&columns.researcher_id, ""),
-    ] {
-        assert_eq!(column.value(row), text);
-    }
-    assert_eq!(columns.content_hash.value(row), [0; 32]);
-    assert_eq!(columns.key_fingerprint.value(row), key_fingerprint);
-    assert_eq!(columns.receipts.value(row), receipts);
+    assert_eq!(columns.position.value(row), expected.position.to_le_bytes());
+    assert_eq!(columns.rejected_row(row), *expected);
+    let as_accepted = AcceptedRow {
+        position: expected.position,
+        publisher: expected.publisher,
+        timestamp_ms: expected.timestamp_ms,
+        entry_id: expected.entry_id,
+        receipt_id: expected.receipt_id,
+        payload_hash: expected.payload_hash,
+        received_at_ms: expected.received_at_ms,
+        client_id: expected.client_id,
+        key_fingerprint: expected.key_fingerprint,
+        request_id: expected.request_id,
+        client_address: expected.client_address,
+        kind: expected.kind,
+        raw: expected.raw,
+        request_signature: expected.request_signature,
+        origin: expected.origin,
+        publisher_verified: false,
+        // Columns of accepted rows are empty.
+        ..AcceptedRow::default()
+    };
+    assert_eq!(columns.accepted_row(row), as_accepted);
 }
 
 #[test]

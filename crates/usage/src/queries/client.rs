@@ -124,7 +124,7 @@ impl Usage {
         };
         let top = self.most_used("client_top", scope, &filter, top_max).await?;
         let unique_content = top.total;
-        let mut top_content = top.into_top_content();
+        let mut top_content = top.items;
         top_content.truncate(usize::try_from(top_max).unwrap_or(usize::MAX));
         Ok(ClientStats {
             keys: keys.into_iter().map(ClientKeyUsage::from).collect(),

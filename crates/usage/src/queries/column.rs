@@ -3,6 +3,7 @@
 use warehouse::Filter;
 
 use crate::Grain;
+use crate::key_column::{KEY, names};
 
 /// A column of a query's rows. Every row also has `receipts`, a number of receipts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,51 +56,43 @@ impl QueryColumn {
 
     /// Whether rows of a grain have the column.
     pub(super) fn is_in(self, grain: Grain) -> bool {
-        let is_in_all = matches!(self, Self::Bucket | Self::First | Self::Last | Self::Operator);
-        match grain {
-            Grain::Counted => false,
-            Grain::All => {
-                is_in_all
-                    || matches!(
-                        self,
-                        Self::Client | Self::Key | Self::Model | Self::Purpose | Self::Entry
-                    )
-            }
-            Grain::Purpose => is_in_all || self == Self::Purpose,
-            Grain::Client => {
-                let of_client = matches!(
-                    self,
-                    Self::Client | Self::Key | Self::ClientName | Self::Organization | Self::ClientVersion
-                );
-                is_in_all || of_client || matches!(self, Self::Model | Self::Purpose)
-            }
-            Grain::Entry => is_in_all || matches!(self, Self::Entry | Self::Url),
+        match self.name() {
+            Some(name) => KEY.iter().any(|column| column.name == name && column.is_in(grain)),
+            None => grain != Grain::Counted,
         }
+    }
+
+    /// Name of the column, if it is one of the key.
+    fn name(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Bucket | Self::First | Self::Last => return None,
+            Self::Client => "client_id",
+            Self::Purpose => "purpose",
+            Self::Model => "model_id",
+            Self::Entry => "entry_id",
+            Self::Url => "url",
+            Self::ClientName => "client_name",
+            Self::Organization => "organization",
+            Self::ClientVersion => "client_version",
+            Self::Operator => "operator",
+            Self::Key => "key_fingerprint",
+        })
     }
 
     /// Expression over rows of `usage`, called `stored`; `is_summed` if they are grouped by key.
     pub(super) fn of_usage(self, grain: Grain, is_summed: bool) -> String {
-        let text = match self {
-            Self::Bucket => {
-                let at = start_ms(grain);
-                return format!("roundDown({at}, {{boundaries:Array(Int64)}}) AS bucket");
+        let name = self.name().unwrap_or_default();
+        match self {
+            Self::Bucket => format!("roundDown({}, {{boundaries:Array(Int64)}}) AS bucket", start_ms(grain)),
+            Self::First if is_summed => "min(stored.first_ms) AS first_ms".to_owned(),
+            Self::Last if is_summed => "max(stored.last_ms) AS last_ms".to_owned(),
+            Self::First => "CAST(stored.first_ms AS Int64) AS first_ms".to_owned(),
+            Self::Last => "CAST(stored.last_ms AS Int64) AS last_ms".to_owned(),
+            Self::ClientName | Self::Organization | Self::ClientVersion => {
+                format!("toString(stored.{name}) AS {name}")
             }
-            Self::First if is_summed => "min(stored.first_ms) AS first_ms",
-            Self::Last if is_summed => "max(stored.last_ms) AS last_ms",
-            Self::First => "CAST(stored.first_ms AS Int64) AS first_ms",
-            Self::Last => "CAST(stored.last_ms AS Int64) AS last_ms",
-            Self::Client => "stored.client_id AS client_id",
-            Self::Purpose => "stored.purpose AS purpose",
-            Self::Model => "stored.model_id AS model_id",
-            Self::Entry => "stored.entry_id AS entry_id",
-            Self::Url => "stored.url AS url",
-            Self::ClientName => "toString(stored.client_name) AS client_name",
-            Self::Organization => "toString(stored.organization) AS organization",
-            Self::ClientVersion => "toString(stored.client_version) AS client_version",
-            Self::Operator => "stored.operator AS operator",
-            Self::Key => "stored.key_fingerprint AS key_fingerprint",
-        };
-        text.to_owned()
+            _ => format!("stored.{name} AS {name}"),
+        }
     }
 
     /// Expression over rows of `receipts`, called `stored`.
@@ -123,26 +116,8 @@ impl QueryColumn {
 }
 
 /// Columns of a grain's key, but the grain itself.
-pub(super) fn key(grain: Grain) -> &'static str {
-    match grain {
-        Grain::Counted => "stored.time, stored.key, stored.revision",
-        Grain::All => {
-            "stored.publisher, stored.time, stored.entry_id, stored.half_hour, stored.client_id, stored.purpose,
-            stored.model_id, stored.operator, stored.key_fingerprint, stored.verified, stored.revision"
-        }
-        Grain::Purpose => {
-            "stored.publisher, stored.time, stored.purpose, stored.operator, stored.verified, stored.revision"
-        }
-        Grain::Client => {
-            "stored.publisher, stored.time, stored.client_id, stored.purpose, stored.model_id, stored.client_name,
-            stored.organization, stored.client_version, stored.operator, stored.key_fingerprint, stored.verified,
-            stored.revision"
-        }
-        Grain::Entry => {
-            "stored.publisher, stored.time, stored.entry_id, stored.url, stored.operator, stored.verified,
-            stored.revision"
-        }
-    }
+pub(super) fn key(grain: Grain) -> String {
+    format!("{}, stored.revision", names("stored.", |column| column.is_in(grain)))
 }
 
 /// Start of a row's time in seconds: its day, or its half hour.

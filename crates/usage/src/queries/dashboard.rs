@@ -25,6 +25,8 @@ pub struct TopContent {
     pub receipt_count: u64,
     /// Receipts by trust.
     pub by_trust: ByTrust,
+    /// The last receipt's timestamp, milliseconds since the Unix epoch.
+    pub last_seen_ms: i64,
 }
 
 /// Operator and its proven receipts.
@@ -78,7 +80,7 @@ impl Usage {
         let totals = Box::pin(self.totals(scope, filter));
         let top = Box::pin(async {
             match top_max {
-                0 => Ok(MostUsed::default()),
+                0 => Ok(Ranking::default()),
                 _ => self.most_used("dashboard_top", scope, filter, top_max).await,
             }
         });
@@ -87,7 +89,7 @@ impl Usage {
         let (totals, top, top_operators, before_verification) =
             tokio::try_join!(totals, top, operators, before_verification)?;
         Ok(DashboardStats {
-            top_content: top.into_top_content(),
+            top_content: top.items,
             top_operators,
             receipts_before_verification: before_verification,
             ..totals
@@ -169,7 +171,7 @@ impl Usage {
         scope: &QueryScope,
         filter: &Filter,
         top_max: u32,
-    ) -> Result<MostUsed, WarehouseError> {
+    ) -> Result<Ranking<TopContent>, WarehouseError> {
         let top = self.ranked(name, By::Entry, scope, filter, top_max.max(1)).await?;
         self.with_urls(scope, filter, top).await
     }
@@ -180,46 +182,20 @@ impl Usage {
         scope: &QueryScope,
         filter: &Filter,
         top: Ranking<Ranked>,
-    ) -> Result<MostUsed, WarehouseError> {
-        let newest: Vec<(ItemId, i64)> = top.items.iter().map(|entry| (entry.id, entry.last_ms)).collect();
+    ) -> Result<Ranking<TopContent>, WarehouseError> {
+        let newest: Vec<(ItemId, i64)> = top.items.iter().map(|entry| (entry.item(), entry.last_ms)).collect();
         let mut urls = self.newest(scope, filter, NewestTexts::EntryUrl, &newest).await?;
-        let entry = |entry: Ranked| UsedEntry {
+        let entry = |entry: &Ranked| TopContent {
+            entry_id: entry.id,
             // Absent only if it was erased since.
-            url: urls.remove(&entry.id).unwrap_or_default().pop().unwrap_or_default(),
-            entry_id: entry.id.id,
-            receipts: entry.receipts,
-            last_ms: entry.last_ms,
+            url: urls.remove(&entry.item()).unwrap_or_default().pop().unwrap_or_default(),
+            receipt_count: entry.by_trust().total(),
+            by_trust: entry.by_trust(),
+            last_seen_ms: entry.last_ms,
         };
-        Ok(MostUsed {
-            entries: top.items.into_iter().map(entry).collect(),
+        Ok(Ranking {
+            items: top.items.iter().map(entry).collect(),
             total: top.total,
         })
-    }
-}
-
-/// The most used entries, and how many there are.
-#[derive(Debug, Default)]
-pub(super) struct MostUsed {
-    pub(super) entries: Vec<UsedEntry>,
-    pub(super) total: u64,
-}
-
-#[derive(Debug)]
-pub(super) struct UsedEntry {
-    pub(super) entry_id: Uuid,
-    pub(super) url: String,
-    pub(super) receipts: ByTrust,
-    pub(super) last_ms: i64,
-}
-
-impl MostUsed {
-    pub(super) fn into_top_content(self) -> Vec<TopContent> {
-        let top = self.entries.into_iter().map(|entry| TopContent {
-            entry_id: entry.entry_id,
-            url: entry.url,
-            receipt_count: entry.receipts.total(),
-            by_trust: entry.receipts,
-        });
-        top.collect()
     }
 }

@@ -46,17 +46,6 @@ pub(super) struct ItemId {
     pub(super) key: [u8; 32],
 }
 
-/// An entry or client and how much it was.
-#[derive(Debug, Clone)]
-pub(super) struct Ranked {
-    pub(super) id: ItemId,
-    pub(super) receipts: ByTrust,
-    /// The last receipt's timestamp.
-    pub(super) last_ms: i64,
-    /// The operator of a client's last receipt; empty if it has none.
-    pub(super) operator: String,
-}
-
 impl By {
     /// The column of the ID.
     pub(super) fn id(self) -> &'static str {
@@ -104,17 +93,33 @@ impl By {
 /// The operator of the last receipt, over rows called `piece`.
 pub(super) const LAST_OPERATOR: &str = "argMax(toString(piece.operator), (piece.last_ms, piece.operator))";
 
-#[derive(Row, Deserialize)]
-struct RankedRow {
+/// An entry or client and how much it was.
+#[derive(Debug, Clone, Row, Deserialize)]
+pub(super) struct Ranked {
     #[serde(with = "clickhouse::serde::uuid")]
-    id: Uuid,
-    key: [u8; 32],
+    pub(super) id: Uuid,
+    pub(super) key: [u8; 32],
     receipts: i64,
     proven: i64,
-    last_ms: i64,
-    last_operator: String,
+    /// The last receipt's timestamp.
+    pub(super) last_ms: i64,
+    /// The operator of a client's last receipt; empty if it has none.
+    pub(super) last_operator: String,
     least: i64,
     total: u64,
+}
+
+impl Ranked {
+    pub(super) fn item(&self) -> ItemId {
+        ItemId {
+            id: self.id,
+            key: self.key,
+        }
+    }
+
+    pub(super) fn by_trust(&self) -> ByTrust {
+        ByTrust::of_sums(self.receipts, self.proven)
+    }
 }
 
 #[derive(Row, Deserialize)]
@@ -148,47 +153,31 @@ impl Usage {
             source.rows()
         );
         let call = source.call(&sql).with("top_max", top_max);
-        let rows: Vec<RankedRow> = self.warehouse.rows(name, call).await?;
+        let mut items: Vec<Ranked> = self.warehouse.rows(name, call).await?;
         // Keys that add up to 0 have a row without receipts, and their times don't count. Summing
         // all rows by key would take several times as long, and only erasures leave such keys.
-        let compensated = rows.iter().filter(|row| row.least <= 0).map(|row| row.id);
-        let mut last = HashMap::new();
-        if compensated.clone().next().is_some() {
+        let compensated = items.iter().filter(|row| row.least <= 0).map(|row| row.id);
+        let compensated: Vec<Uuid> = compensated.collect();
+        if !compensated.is_empty() {
             let source = RowSource::new(scope, filter, &[], by.columns());
-            let source = source.only(id, compensated).by_key();
+            let source = source.only(id, compensated.into_iter()).by_key();
             let sql = format!(
                 "SELECT piece.{id} AS id, {key} AS key, max(piece.last_ms) AS last_ms, {operator} AS last_operator
                  FROM {} GROUP BY {group}",
                 source.rows()
             );
             let rows: Vec<LastRow> = self.warehouse.rows(name, source.call(&sql)).await?;
-            last.extend(rows.into_iter().map(|row| {
-                let LastRow {
-                    id,
-                    key,
-                    last_ms,
-                    last_operator,
-                } = row;
-                (ItemId { id, key }, (last_ms, last_operator))
-            }));
-        }
-        let total = rows.first().map_or(0, |row| row.total);
-        let ranked = |row: RankedRow| {
-            let id = ItemId {
-                id: row.id,
-                key: row.key,
-            };
-            let (last_ms, operator) = last.remove(&id).unwrap_or((row.last_ms, row.last_operator));
-            Ranked {
-                id,
-                receipts: ByTrust::of_sums(row.receipts, row.proven),
-                last_ms,
-                operator,
+            let last = rows
+                .into_iter()
+                .map(|row| ((row.id, row.key), (row.last_ms, row.last_operator)));
+            let mut last: HashMap<_, _> = last.collect();
+            for item in &mut items {
+                if let Some(found) = last.remove(&(item.id, item.key)) {
+                    (item.last_ms, item.last_operator) = found;
+                }
             }
-        };
-        Ok(Ranking {
-            items: rows.into_iter().map(ranked).collect(),
-            total,
-        })
+        }
+        let total = items.first().map_or(0, |item| item.total);
+        Ok(Ranking { items, total })
     }
 }

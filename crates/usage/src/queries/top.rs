@@ -8,7 +8,7 @@ use uuid::Uuid;
 use warehouse::{Filter, QueryScope, WarehouseError};
 
 use super::column::QueryColumn;
-use super::dashboard::UsedEntry;
+use super::dashboard::TopContent;
 use super::newest::NewestTexts;
 use super::ranking::{By, ItemId, Ranked};
 use super::source::RowSource;
@@ -18,18 +18,10 @@ use crate::Usage;
 /// Entry and how it was used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EntryUsage {
-    /// `content.entryId`.
-    pub entry_id: Uuid,
-    /// URL of the entry, as the newest receipt gives it.
-    pub url: String,
-    /// Receipts.
-    pub receipt_count: u64,
-    /// Receipts by trust.
-    pub by_trust: ByTrust,
+    /// The entry with its receipts.
+    pub content: TopContent,
     /// Distinct clients.
     pub unique_clients: u64,
-    /// The last receipt's timestamp, milliseconds since the Unix epoch.
-    pub last_seen_ms: i64,
 }
 
 /// A key of a client and how much it used.
@@ -72,20 +64,16 @@ impl Usage {
             return Ok(Ranking::default());
         }
         let top = self.ranked("top_content", By::Entry, scope, filter, top_max).await?;
-        let ids: Vec<Uuid> = top.items.iter().map(|entry| entry.id.id).collect();
+        let ids: Vec<Uuid> = top.items.iter().map(|entry| entry.id).collect();
         let clients = Box::pin(self.clients_of_entries(scope, filter, &ids));
         let top = Box::pin(self.with_urls(scope, filter, top));
         let (clients, top) = tokio::try_join!(clients, top)?;
-        let entry = |entry: UsedEntry| EntryUsage {
-            unique_clients: clients.get(&entry.entry_id).copied().unwrap_or(0),
-            entry_id: entry.entry_id,
-            url: entry.url,
-            receipt_count: entry.receipts.total(),
-            by_trust: entry.receipts,
-            last_seen_ms: entry.last_ms,
+        let entry = |content: TopContent| EntryUsage {
+            unique_clients: clients.get(&content.entry_id).copied().unwrap_or(0),
+            content,
         };
         Ok(Ranking {
-            items: top.entries.into_iter().map(entry).collect(),
+            items: top.items.into_iter().map(entry).collect(),
             total: top.total,
         })
     }
@@ -125,19 +113,19 @@ impl Usage {
             return Ok(Ranking::default());
         }
         let top = self.ranked("top_clients", By::Client, scope, filter, top_max).await?;
-        let newest: Vec<(ItemId, i64)> = top.items.iter().map(|client| (client.id, client.last_ms)).collect();
+        let newest: Vec<(ItemId, i64)> = top.items.iter().map(|client| (client.item(), client.last_ms)).collect();
         let mut names = self.newest(scope, filter, NewestTexts::ClientNames, &newest).await?;
         let client = |client: Ranked| {
             // Absent only if it was erased since.
-            let mut texts = names.remove(&client.id).unwrap_or_default().into_iter();
+            let mut texts = names.remove(&client.item()).unwrap_or_default().into_iter();
             ClientUsage {
-                client_id: client.id.id,
-                key_fingerprint: client.id.key,
-                operator: client.operator,
+                client_id: client.id,
+                key_fingerprint: client.key,
+                receipt_count: client.by_trust().total(),
+                by_trust: client.by_trust(),
+                operator: client.last_operator,
                 name: texts.next().unwrap_or_default(),
                 organization: texts.next().unwrap_or_default(),
-                receipt_count: client.receipts.total(),
-                by_trust: client.receipts,
                 last_seen_ms: client.last_ms,
             }
         };

@@ -8,26 +8,30 @@ use warehouse::{FINAL_SETTINGS, OPERATOR, QueryScope, SqlStatement, WarehouseErr
 use super::requests::end_of_days;
 use crate::Usage;
 use crate::calendar::{DAY_S, day_of};
+use crate::key_column::names;
 
 /// Columns that identify a client, and that some of them aren't blank.
 const NAMES: &str = "client_id, client_name, organization, client_version, operator, key_fingerprint";
 const NAMED: &str = "(client_id != toUUID('00000000-0000-0000-0000-000000000000') OR client_name != ''
     OR organization != '' OR client_version != '' OR operator != ''
     OR key_fingerprint != toFixedString('', 32))";
-const KEYS: &str = "grain, publisher, time, entry_id, half_hour, client_id, purpose, model_id, client_name,
-    organization, client_version, url, operator, key_fingerprint, verified";
+
+/// Columns of an aggregate's key, but the revision.
+fn keys() -> String {
+    format!("grain, {}", names("", |column| column.name != "key"))
+}
 
 impl Usage {
     /// Number of aggregates of a scope that still have clients whose receipts of accesses before
     /// `before_ms` were erased. Earlier days must have none; on the day itself and later, they are
     /// compared with `receipts`.
     pub async fn clients_left(&self, scope: &QueryScope, before_ms: i64) -> Result<u64, WarehouseError> {
-        let condition = scope.condition();
+        let (keys, condition) = (keys(), scope.condition());
         let earlier = format!(
             "SELECT count() FROM (
-                SELECT {KEYS} FROM usage
+                SELECT {keys} FROM usage
                 WHERE grain != 'counted' AND time < {{day:UInt32}} AND {condition} AND {NAMED}
-                GROUP BY {KEYS} HAVING sum(receipts) > 0)"
+                GROUP BY {keys} HAVING sum(receipts) > 0)"
         );
         // Receipts are inserted first, so what is being counted has none too many.
         let later = format!(
@@ -90,9 +94,10 @@ impl Usage {
 
 /// Keys with names whose sums are 0.
 fn compensated(scope: &QueryScope) -> String {
+    let keys = keys();
     format!(
-        "SELECT {KEYS} FROM usage WHERE grain != 'counted' AND {} AND {NAMED}
-         GROUP BY {KEYS}, revision HAVING sum(receipts) = 0",
+        "SELECT {keys} FROM usage WHERE grain != 'counted' AND {} AND {NAMED}
+         GROUP BY {keys}, revision HAVING sum(receipts) = 0",
         scope.condition()
     )
 }

@@ -324,7 +324,7 @@ fn an_insert_over_its_limits_is_refused_before_anything_is_sent() {
         };
         let refused = async |batch: RecordBatch| {
             let batches = [batch];
-            let inserted = warehouse.insert_arrow("receipts", "publisher String", &batches, None);
+            let inserted = warehouse.insert_arrow("receipts", &batches, None);
             inserted.await.unwrap_err()
         };
         let error = refused(batch("", 200_001)).await;

@@ -9,13 +9,13 @@ import time
 import uuid
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from .canonical_url import canonical_host, entry_id_of, host_of
 from .errors import UseError
 
 Purpose = Literal["training", "inference", "research"]
-PURPOSES = ("training", "inference", "research")
+PURPOSES = get_args(Purpose)
 _HASH = re.compile(r"sha256:[0-9a-fA-F]{64}")
 _LABEL = re.compile(r"[0-9a-z](?:[-0-9a-z]*[0-9a-z])?")
 _TEXT_BYTES_MAX = 4_096

@@ -265,7 +265,7 @@ fn of_receipts_of_one_millisecond_the_greatest_text_counts() {
                 ..always()
             };
             let found = usage.top_content(&news(), &filter, 5).await.unwrap();
-            assert_eq!(found.items[0].url, format!("https://news.example/7?{text}"));
+            assert_eq!(found.items[0].content.url, format!("https://news.example/7?{text}"));
             let found = usage.top_clients(&news(), &filter, 5).await.unwrap();
             assert_eq!(found.items[0].name, text);
             let found = usage.content(&news(), &filter, Uuid::from_u128(7), 5).await.unwrap();
