@@ -6,8 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use accounts::ClientPolicy;
+use analytics_api::AnalyticsConfig;
 use axum::Router;
 use gateway::{Neighbour, Routes};
+use publisher_api::PublisherConfig;
 use receipt_log::{InspectError, PartitionState};
 use service::health::Health;
 use tokio::net::TcpListener;
@@ -149,6 +151,8 @@ pub struct Services {
     publisher: Running,
     /// Ends the services on the gateway's port, whose streams would hold up its drain.
     neighbours_stop: CancellationToken,
+    /// Time in which the gateway still accepts requests.
+    drain_delay: Duration,
     verifier_catch_up_max: Duration,
     writer_catch_up_max: Duration,
     /// Ends what the verifier's policies read in the background.
@@ -182,10 +186,17 @@ impl Services {
         let limiter = || Arc::clone(&engines.limiter);
         let analytics_deps = deps::analytics(settings, &engines.warehouse, &engines.accounts, limiter(), health);
         let publisher_deps = deps::publisher(settings, &engines.warehouse, &engines.accounts, limiter(), health)?;
-        let publisher_config = settings.publisher.clone();
+        // The gateway's delay is all services': an API on a port of its own serves through it.
+        let publisher_config = PublisherConfig {
+            drain_delay_ms: 0,
+            ..settings.publisher.clone()
+        };
         let (gateway_config, verifier_config) = (settings.gateway.clone(), settings.verifier.clone());
         let writer_config = settings.writer.clone();
-        let analytics_config = settings.analytics.clone();
+        let analytics_config = AnalyticsConfig {
+            drain_delay_ms: 0,
+            ..settings.analytics.clone()
+        };
         let gateway_deps = gateway::Deps {
             entries: Some(Arc::new(StoredEntries(engines.accounts.clone()))),
             registry: Some(registry).filter(|_| settings.policy.clients == ClientPolicy::Registered),
@@ -264,6 +275,7 @@ impl Services {
             analytics,
             publisher,
             neighbours_stop,
+            drain_delay: Duration::from_millis(settings.gateway.drain_delay_ms),
             verifier_catch_up_max: Duration::from_millis(settings.verifier.drain_ms_max),
             writer_catch_up_max: Duration::from_millis(settings.writer.drain_ms_max),
             registry: registry_stop.drop_guard(),
@@ -304,6 +316,8 @@ impl Services {
         // Nothing new first; then what was acknowledged is verified, and counted; then the queries
         // about it end.
         let mut drained = Ok(());
+        self.gateway.stop.cancel();
+        tokio::time::sleep(self.drain_delay).await;
         self.neighbours_stop.cancel();
         for service in [self.gateway, self.publisher, self.verifier, self.writer, self.analytics] {
             if Some(service.name) == gone {
