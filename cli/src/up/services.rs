@@ -10,7 +10,7 @@ use analytics_api::AnalyticsConfig;
 use axum::Router;
 use gateway::{Neighbour, Routes};
 use publisher_api::PublisherConfig;
-use receipt_log::{InspectError, PartitionState};
+use receipt_log::{InspectError, Log, PartitionState};
 use service::health::Health;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -142,6 +142,12 @@ where
     }
 }
 
+/// Times for which services are waited for until they have done everything in their log.
+struct CatchUp {
+    verifier_max: Duration,
+    writer_max: Duration,
+}
+
 /// The running services.
 pub struct Services {
     gateway: Running,
@@ -153,8 +159,8 @@ pub struct Services {
     neighbours_stop: CancellationToken,
     /// Time in which the gateway still accepts requests.
     drain_delay: Duration,
-    verifier_catch_up_max: Duration,
-    writer_catch_up_max: Duration,
+    /// Time for verifier and writer to catch up with logs of this process alone.
+    catch_up: Option<CatchUp>,
     /// Ends what the verifier's policies read in the background.
     registry: DropGuard,
 }
@@ -276,8 +282,10 @@ impl Services {
             publisher,
             neighbours_stop,
             drain_delay: Duration::from_millis(settings.gateway.drain_delay_ms),
-            verifier_catch_up_max: Duration::from_millis(settings.verifier.drain_ms_max),
-            writer_catch_up_max: Duration::from_millis(settings.writer.drain_ms_max),
+            catch_up: (!settings.kafka.is_shared()).then(|| CatchUp {
+                verifier_max: Duration::from_millis(settings.verifier.drain_ms_max),
+                writer_max: Duration::from_millis(settings.writer.drain_ms_max),
+            }),
             registry: registry_stop.drop_guard(),
         })
     }
@@ -314,7 +322,8 @@ impl Services {
         let (gone, failure) = failure.unzip();
 
         // Nothing new first; then what was acknowledged is verified, and counted; then the queries
-        // about it end.
+        // about it end. On Kafka other processes append all the time, and others take over at once:
+        // there verifier and writer finish what they hold.
         let mut drained = Ok(());
         self.gateway.stop.cancel();
         tokio::time::sleep(self.drain_delay).await;
@@ -323,9 +332,13 @@ impl Services {
             if Some(service.name) == gone {
                 continue;
             }
-            match service.name {
-                "verifier" => catch_up("verifier", self.verifier_catch_up_max, || verifier_lag(engines)).await,
-                "writer" => catch_up("writer", self.writer_catch_up_max, || writer_lag(engines)).await,
+            match (service.name, &self.catch_up) {
+                (name @ "verifier", Some(time)) => {
+                    catch_up(name, time.verifier_max, || lag(&engines.log, verifier::GROUP)).await;
+                }
+                (name @ "writer", Some(time)) => {
+                    catch_up(name, time.writer_max, || lag(&engines.verdicts, writer::GROUP)).await;
+                }
                 _ => {}
             }
             drained = drained.and(service.finish().await);
@@ -360,32 +373,19 @@ where
     }
 }
 
-/// Records of `receipts` that the verifier hasn't committed.
-async fn verifier_lag(engines: &Engines) -> Result<u64, InspectError> {
-    let partitions = engines.log.inspector().partitions(verifier::GROUP).await?;
-    Ok(partitions.iter().map(|state| behind(state, state.end_offset)).sum())
+/// Records of a log that a group hasn't committed.
+async fn lag(log: &Log, group: &str) -> Result<u64, InspectError> {
+    let partitions = log.inspector().partitions(group).await?;
+    Ok(partitions.iter().map(behind).sum())
 }
 
-/// Records of `verdicts` that the writer hasn't committed.
-async fn writer_lag(engines: &Engines) -> Result<u64, InspectError> {
-    let log = engines.verdicts.inspector();
-    let mut lag = 0;
-    for state in log.partitions(writer::GROUP).await? {
-        // On Kafka the end is behind the marker of the last transaction, which no commit reaches.
-        if behind(&state, state.end_offset) > 0
-            && let Some(last) = log.last(state.partition).await?
-        {
-            lag += behind(&state, last.position.offset + 1);
-        }
-    }
-    Ok(lag)
-}
-
-/// Offsets between the group's commit and `end_offset`.
-fn behind(partition: &PartitionState, end_offset: u64) -> u64 {
+/// Offsets between the group's commit and the end.
+fn behind(partition: &PartitionState) -> u64 {
     let committed = partition
         .committed
         .as_ref()
         .filter(|committed| committed.epoch == partition.epoch);
-    end_offset.saturating_sub(committed.map_or(0, |committed| committed.next_offset))
+    partition
+        .end_offset
+        .saturating_sub(committed.map_or(0, |committed| committed.next_offset))
 }
