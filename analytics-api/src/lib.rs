@@ -70,11 +70,13 @@ pub mod watermark;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use accounts::Accounts;
 use axum::Router;
 use service::health::Health;
 use service::rate_limit::{QuotasConfig, RateLimiter};
+use service::retry::cancel_after;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -151,12 +153,15 @@ pub fn start(
     (router::router(&app, live, local), work)
 }
 
-/// Serves `listener` until `shutdown`, then finishes what is in progress, for at most
-/// `config.drain_ms_max`.
+/// Serves `listener` until `shutdown` and for `config.drain_delay_ms` more. Then it ends streams
+/// and finishes what is in progress, for at most `config.drain_ms_max`.
 pub async fn run(listener: TcpListener, config: AnalyticsConfig, deps: Deps, shutdown: CancellationToken) {
     let local = listener.local_addr().ok().or(config.listen).unwrap_or(DEFAULT_LISTEN);
     let connections = config.connections();
-    let (router, work) = start(config, deps, local, &shutdown);
+    let stop = CancellationToken::new();
+    let delay = Duration::from_millis(config.drain_delay_ms);
+    let _stops = cancel_after(shutdown.clone(), stop.clone(), delay);
+    let (router, work) = start(config, deps, local, &stop);
     web::serve(listener, router, connections, &shutdown).await;
     drop(work);
 }

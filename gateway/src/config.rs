@@ -66,7 +66,10 @@ pub struct GatewayConfig {
     /// Longest time that an answer may wait to be read: a connection that leaves one unread for
     /// longer, by up to a half, is ended.
     pub answer_wait_ms_max: u64,
-    /// Longest time that requests in progress may continue after shutdown was requested.
+    /// Time after a shutdown signal in which connections and requests are still accepted, and
+    /// answers ask clients to connect again: elsewhere, once load balancers know.
+    pub drain_delay_ms: u64,
+    /// Longest time that requests in progress may continue after that.
     pub drain_ms_max: u64,
     /// Whether `POST /api/service/receipt` looks up `content.entryId`: `any` or `required`.
     pub webhook_entries: WebhookEntries,
@@ -109,6 +112,7 @@ impl Default for GatewayConfig {
             inflight_wait_ms_max: 500,
             append_wait_ms_max: 5_000,
             answer_wait_ms_max: 30_000,
+            drain_delay_ms: 0,
             drain_ms_max: 10_000,
             webhook_entries: WebhookEntries::Any,
             webhook_entries_file: None,
@@ -125,6 +129,9 @@ impl Default for GatewayConfig {
 
 /// An hour: no wait here is meant to be longer.
 const WAIT_MS_MAX: u64 = 3_600_000;
+
+/// Ten minutes: Kubernetes waits no longer for load balancers either.
+const DRAIN_DELAY_MS_MAX: u64 = 600_000;
 
 /// More keys than an overlap of two rotations needs.
 const ACKNOWLEDGEMENT_KEYS_MAX: usize = 16;
@@ -161,6 +168,7 @@ impl Section for GatewayConfig {
         faults.range("inflight_wait_ms_max", self.inflight_wait_ms_max, 0..=WAIT_MS_MAX);
         faults.range("append_wait_ms_max", self.append_wait_ms_max, 1..=WAIT_MS_MAX);
         faults.range("answer_wait_ms_max", self.answer_wait_ms_max, 1..=WAIT_MS_MAX);
+        faults.range("drain_delay_ms", self.drain_delay_ms, 0..=DRAIN_DELAY_MS_MAX);
         faults.range("drain_ms_max", self.drain_ms_max, 0..=WAIT_MS_MAX);
         for (key, rate) in [
             (
@@ -230,6 +238,10 @@ impl GatewayConfig {
 
     pub(crate) fn answer_wait(&self) -> Duration {
         Duration::from_millis(self.answer_wait_ms_max)
+    }
+
+    pub(crate) fn drain_delay(&self) -> Duration {
+        Duration::from_millis(self.drain_delay_ms)
     }
 
     pub(crate) fn drain_wait(&self) -> Duration {

@@ -30,7 +30,7 @@ const UPKEEP_INTERVAL: Duration = Duration::from_secs(1);
 /// Rates of senders that rest are evicted every so many rounds.
 const EVICTION_ROUNDS: u64 = 10;
 
-/// Accepts until `shutdown`, then drains.
+/// Accepts until `shutdown` and for `drain_delay_ms` more, then drains.
 pub(crate) async fn listen(
     listener: TcpListener,
     shared: Arc<Shared>,
@@ -90,6 +90,7 @@ fn server_config(config: &GatewayConfig) -> ServerConfig {
         head_wait_max: config.head_wait(),
         idle_wait_max: config.idle_wait(),
         unread_wait_max: config.answer_wait(),
+        drain_delay: config.drain_delay(),
         drain_wait_max: config.drain_wait(),
     }
 }

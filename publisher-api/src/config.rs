@@ -74,7 +74,10 @@ pub struct PublisherConfig {
     pub directory_interval_ms: u64,
     /// Pause between two looks at the engines, for readiness, in milliseconds.
     pub health_interval_ms: u64,
-    /// Time to finish requests after a shutdown signal, in milliseconds.
+    /// Time after a shutdown signal in which connections and requests are still accepted, and
+    /// answers ask clients to connect again: elsewhere, once load balancers know. In milliseconds.
+    pub drain_delay_ms: u64,
+    /// Time to finish requests after that, in milliseconds.
     pub drain_ms_max: u64,
 }
 
@@ -107,6 +110,7 @@ impl Default for PublisherConfig {
             expiry_interval_ms: 60_000,
             directory_interval_ms: 10_000,
             health_interval_ms: 5_000,
+            drain_delay_ms: 0,
             drain_ms_max: 10_000,
         }
     }
@@ -122,6 +126,7 @@ impl PublisherConfig {
             address_share_percent_max: self.address_share_percent_max,
             head_bytes_max: self.head_bytes_max,
             head_wait_ms_max: self.head_wait_ms_max,
+            drain_delay_ms: self.drain_delay_ms,
             drain_ms_max: self.drain_ms_max,
         }
     }
@@ -170,6 +175,7 @@ impl Section for PublisherConfig {
         faults.range("expiry_interval_ms", self.expiry_interval_ms, 10..=3_600_000);
         faults.range("directory_interval_ms", self.directory_interval_ms, 10..=3_600_000);
         faults.range("health_interval_ms", self.health_interval_ms, 10..=600_000);
+        faults.range("drain_delay_ms", self.drain_delay_ms, 0..=600_000);
         faults.range("drain_ms_max", self.drain_ms_max, 0..=600_000);
     }
 }

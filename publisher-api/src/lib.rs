@@ -46,6 +46,7 @@ use axum::Router;
 use service::cpu::CpuPool;
 use service::health::Health;
 use service::rate_limit::{QuotasConfig, RateLimiter};
+use service::retry::cancel_after;
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -177,12 +178,15 @@ pub fn start(
     (router::router(&app), work)
 }
 
-/// Serves `listener` until `shutdown`, then finishes what is in progress, requests and a mail, for
-/// at most `config.drain_ms_max` in all: both count from the signal.
+/// Serves `listener` until `shutdown` and for `config.drain_delay_ms` more. Then it finishes what
+/// is in progress, requests and a mail at the same time, for at most `config.drain_ms_max`.
 pub async fn run(listener: TcpListener, config: PublisherConfig, deps: Deps, shutdown: CancellationToken) {
     let local = listener.local_addr().ok().or(config.listen).unwrap_or(DEFAULT_LISTEN);
     let connections = config.connections();
-    let (router, mut work) = start(config, deps, local, &shutdown);
+    let stop = CancellationToken::new();
+    let delay = Duration::from_millis(config.drain_delay_ms);
+    let _stops = cancel_after(shutdown.clone(), stop.clone(), delay);
+    let (router, mut work) = start(config, deps, local, &stop);
     let serving = web::serve(listener, router, connections, &shutdown);
-    tokio::join!(serving, work.finish(&shutdown));
+    tokio::join!(serving, work.finish(&stop));
 }

@@ -207,6 +207,7 @@ impl Relay {
             head_wait_max: Duration::from_secs(10),
             idle_wait_max: Duration::from_secs(60),
             unread_wait_max: Duration::from_secs(10),
+            drain_delay: Duration::ZERO,
             drain_wait_max: REQUESTS_DRAIN,
         }
     }

@@ -6,9 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use accounts::ClientPolicy;
+use analytics_api::AnalyticsConfig;
 use axum::Router;
 use gateway::{Neighbour, Routes};
-use receipt_log::{InspectError, PartitionState};
+use publisher_api::PublisherConfig;
+use receipt_log::{InspectError, Log, PartitionState};
 use service::health::Health;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -140,6 +142,12 @@ where
     }
 }
 
+/// Times for which services are waited for until they have done everything in their log.
+struct CatchUp {
+    verifier_max: Duration,
+    writer_max: Duration,
+}
+
 /// The running services.
 pub struct Services {
     gateway: Running,
@@ -149,8 +157,10 @@ pub struct Services {
     publisher: Running,
     /// Ends the services on the gateway's port, whose streams would hold up its drain.
     neighbours_stop: CancellationToken,
-    verifier_catch_up_max: Duration,
-    writer_catch_up_max: Duration,
+    /// Time in which the gateway still accepts requests.
+    drain_delay: Duration,
+    /// Time for verifier and writer to catch up with logs of this process alone.
+    catch_up: Option<CatchUp>,
     /// Ends what the verifier's policies read in the background.
     registry: DropGuard,
 }
@@ -182,10 +192,17 @@ impl Services {
         let limiter = || Arc::clone(&engines.limiter);
         let analytics_deps = deps::analytics(settings, &engines.warehouse, &engines.accounts, limiter(), health);
         let publisher_deps = deps::publisher(settings, &engines.warehouse, &engines.accounts, limiter(), health)?;
-        let publisher_config = settings.publisher.clone();
+        // The gateway's delay is all services': an API on a port of its own serves through it.
+        let publisher_config = PublisherConfig {
+            drain_delay_ms: 0,
+            ..settings.publisher.clone()
+        };
         let (gateway_config, verifier_config) = (settings.gateway.clone(), settings.verifier.clone());
         let writer_config = settings.writer.clone();
-        let analytics_config = settings.analytics.clone();
+        let analytics_config = AnalyticsConfig {
+            drain_delay_ms: 0,
+            ..settings.analytics.clone()
+        };
         let gateway_deps = gateway::Deps {
             entries: Some(Arc::new(StoredEntries(engines.accounts.clone()))),
             registry: Some(registry).filter(|_| settings.policy.clients == ClientPolicy::Registered),
@@ -264,8 +281,11 @@ impl Services {
             analytics,
             publisher,
             neighbours_stop,
-            verifier_catch_up_max: Duration::from_millis(settings.verifier.drain_ms_max),
-            writer_catch_up_max: Duration::from_millis(settings.writer.drain_ms_max),
+            drain_delay: Duration::from_millis(settings.gateway.drain_delay_ms),
+            catch_up: (!settings.kafka.is_shared()).then(|| CatchUp {
+                verifier_max: Duration::from_millis(settings.verifier.drain_ms_max),
+                writer_max: Duration::from_millis(settings.writer.drain_ms_max),
+            }),
             registry: registry_stop.drop_guard(),
         })
     }
@@ -302,16 +322,23 @@ impl Services {
         let (gone, failure) = failure.unzip();
 
         // Nothing new first; then what was acknowledged is verified, and counted; then the queries
-        // about it end.
+        // about it end. On Kafka other processes append all the time, and others take over at once:
+        // there verifier and writer finish what they hold.
         let mut drained = Ok(());
+        self.gateway.stop.cancel();
+        tokio::time::sleep(self.drain_delay).await;
         self.neighbours_stop.cancel();
         for service in [self.gateway, self.publisher, self.verifier, self.writer, self.analytics] {
             if Some(service.name) == gone {
                 continue;
             }
-            match service.name {
-                "verifier" => catch_up("verifier", self.verifier_catch_up_max, || verifier_lag(engines)).await,
-                "writer" => catch_up("writer", self.writer_catch_up_max, || writer_lag(engines)).await,
+            match (service.name, &self.catch_up) {
+                (name @ "verifier", Some(time)) => {
+                    catch_up(name, time.verifier_max, || lag(&engines.log, verifier::GROUP)).await;
+                }
+                (name @ "writer", Some(time)) => {
+                    catch_up(name, time.writer_max, || lag(&engines.verdicts, writer::GROUP)).await;
+                }
                 _ => {}
             }
             drained = drained.and(service.finish().await);
@@ -346,32 +373,19 @@ where
     }
 }
 
-/// Records of `receipts` that the verifier hasn't committed.
-async fn verifier_lag(engines: &Engines) -> Result<u64, InspectError> {
-    let partitions = engines.log.inspector().partitions(verifier::GROUP).await?;
-    Ok(partitions.iter().map(|state| behind(state, state.end_offset)).sum())
+/// Records of a log that a group hasn't committed.
+async fn lag(log: &Log, group: &str) -> Result<u64, InspectError> {
+    let partitions = log.inspector().partitions(group).await?;
+    Ok(partitions.iter().map(behind).sum())
 }
 
-/// Records of `verdicts` that the writer hasn't committed.
-async fn writer_lag(engines: &Engines) -> Result<u64, InspectError> {
-    let log = engines.verdicts.inspector();
-    let mut lag = 0;
-    for state in log.partitions(writer::GROUP).await? {
-        // On Kafka the end is behind the marker of the last transaction, which no commit reaches.
-        if behind(&state, state.end_offset) > 0
-            && let Some(last) = log.last(state.partition).await?
-        {
-            lag += behind(&state, last.position.offset + 1);
-        }
-    }
-    Ok(lag)
-}
-
-/// Offsets between the group's commit and `end_offset`.
-fn behind(partition: &PartitionState, end_offset: u64) -> u64 {
+/// Offsets between the group's commit and the end.
+fn behind(partition: &PartitionState) -> u64 {
     let committed = partition
         .committed
         .as_ref()
         .filter(|committed| committed.epoch == partition.epoch);
-    end_offset.saturating_sub(committed.map_or(0, |committed| committed.next_offset))
+    partition
+        .end_offset
+        .saturating_sub(committed.map_or(0, |committed| committed.next_offset))
 }

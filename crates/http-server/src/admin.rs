@@ -43,6 +43,7 @@ const CONFIG: ServerConfig = ServerConfig {
     head_wait_max: Duration::from_secs(5),
     idle_wait_max: Duration::from_secs(120),
     unread_wait_max: Duration::from_secs(10),
+    drain_delay: Duration::ZERO,
     drain_wait_max: Duration::ZERO,
 };
 

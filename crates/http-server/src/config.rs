@@ -44,6 +44,9 @@ pub struct ServerConfig {
     pub idle_wait_max: Duration,
     /// Time for which a peer may accept nothing of an answer, or less than 16 KiB of a longer one.
     pub unread_wait_max: Duration,
+    /// Time after the shutdown in which the server still accepts connections and answers, and asks
+    /// each peer to leave: load balancers learn late that the process ends.
+    pub drain_delay: Duration,
     /// Time for the requests in progress at the end.
     pub drain_wait_max: Duration,
 }

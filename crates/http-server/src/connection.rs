@@ -8,7 +8,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response, Version};
+use http::header::CONNECTION;
+use http::{HeaderValue, Request, Response, Version};
 use http_body::Body;
 use hyper::body::Incoming;
 use hyper::rt::Executor;
@@ -80,7 +81,7 @@ pub(crate) fn protocol(config: &ServerConfig, tasks: TaskTracker) -> Builder<Str
 }
 
 /// Serves one connection to its end, or until the reaper orders that; true if that cut a request
-/// off.
+/// off. From [`Order::Leave`] on, answers have the client leave.
 pub(crate) async fn serve<S, H, F, B>(
     stream: S,
     handler: H,
@@ -96,29 +97,50 @@ where
     let requests = Arc::clone(&state);
     let service = service_fn(move |request: Request<Incoming>| {
         let running = RunningRequest::begin(Arc::clone(&requests), request.version() == Version::HTTP_2);
+        let (is_http2, state) = (request.version() == Version::HTTP_2, Arc::clone(&requests));
         let response = handler(request);
-        async move { Ok::<_, Infallible>(response.await.map(|body| TrackedBody::new(body, running))) }
+        async move {
+            let mut response = response.await;
+            if !is_http2 && state.order() == Order::Leave {
+                response
+                    .headers_mut()
+                    .insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok::<_, Infallible>(response.map(|body| TrackedBody::new(body, running)))
+        }
     });
     let socket = TokioIo::new(Socket::new(stream, Arc::clone(&state)));
     let mut connection = std::pin::pin!(protocol.serve_connection(socket, service));
-    let mut is_finishing = false;
+    let (mut is_leaving, mut is_finishing) = (false, false);
     poll_fn(|context| {
         state.wakes(context);
-        match state.order() {
-            Order::Serve => {}
-            Order::Finish if is_finishing => {}
-            Order::Finish => {
-                is_finishing = true;
-                connection.as_mut().graceful_shutdown();
+        loop {
+            match state.order() {
+                // Hyper would close a resting connection of HTTP/1.1, or one without a request.
+                Order::Leave if !is_leaving && state.is_http2() => {
+                    is_leaving = true;
+                    connection.as_mut().graceful_shutdown();
+                }
+                Order::Serve | Order::Leave => {}
+                Order::Finish if is_finishing => {}
+                Order::Finish => {
+                    is_finishing = true;
+                    connection.as_mut().graceful_shutdown();
+                }
+                Order::End => return Poll::Ready(state.has_requests()),
             }
-            Order::End => return Poll::Ready(state.has_requests()),
+            if let Poll::Ready(ended) = connection.as_mut().poll(context) {
+                if let Err(error) = ended {
+                    tracing::debug!(error, "a connection ended early");
+                }
+                return Poll::Ready(false);
+            }
+            // This poll may have read the connection's first request.
+            let must_leave = state.order() == Order::Leave && state.is_http2();
+            if is_leaving || !must_leave {
+                return Poll::Pending;
+            }
         }
-        connection.as_mut().poll(context).map(|ended| {
-            if let Err(error) = ended {
-                tracing::debug!(error, "a connection ended early");
-            }
-            false
-        })
     })
     .await
 }

@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -28,6 +28,8 @@ pub(crate) struct IdleReaper {
     next: AtomicU64,
     /// When the last round of unsent parts began.
     round_begun: Mutex<Instant>,
+    /// Whether connections, new ones as well, are to leave.
+    is_leaving: AtomicBool,
     connections: Mutex<HashMap<u64, CheckedConnection>>,
 }
 
@@ -54,6 +56,7 @@ impl IdleReaper {
             config,
             next: AtomicU64::new(0),
             round_begun: Mutex::new(Instant::now()),
+            is_leaving: AtomicBool::new(false),
             connections: Mutex::default(),
         }
     }
@@ -79,7 +82,12 @@ impl IdleReaper {
             since: Instant::now(),
             end: None,
         };
-        self.connections.lock().insert(key, connection);
+        let mut connections = self.connections.lock();
+        if self.is_leaving.load(Ordering::Relaxed) {
+            connection.state.give(Order::Leave);
+        }
+        connections.insert(key, connection);
+        drop(connections);
         Registered {
             reaper: Arc::clone(self),
             key,
@@ -102,6 +110,15 @@ impl IdleReaper {
             *begun = now;
         }
         over
+    }
+
+    /// Has the peers of all connections leave, and of those that are still accepted.
+    pub(crate) fn leave(&self) {
+        let connections = self.connections.lock();
+        self.is_leaving.store(true, Ordering::Relaxed);
+        for connection in connections.values().filter(|connection| connection.end.is_none()) {
+            connection.state.give(Order::Leave);
+        }
     }
 
     /// Signals all connections to finish.
@@ -195,6 +212,7 @@ mod tests {
                 head_wait_max: s(10),
                 idle_wait_max: s(60),
                 unread_wait_max: s(30),
+                drain_delay: s(5),
                 drain_wait_max: s(10),
             }));
             let state = Arc::new(ConnectionState::new());
@@ -292,6 +310,19 @@ mod tests {
         bench.reaper.drain(bench.begun);
         assert_eq!(bench.order_at(9), Order::Finish);
         assert_eq!(bench.order_at(10), Order::End);
+    }
+
+    #[test]
+    fn all_connections_leave_but_those_that_end_anyway() {
+        let bench = Bench::new();
+        assert_eq!(bench.order_at(10), Order::Finish);
+        bench.reaper.leave();
+        assert_eq!(bench.state.order(), Order::Finish);
+        let later = Arc::new(ConnectionState::new());
+        let _registered = bench.reaper.add(Arc::clone(&later));
+        assert_eq!(later.order(), Order::Leave);
+        bench.reaper.drain(bench.begun);
+        assert_eq!(later.order(), Order::Finish);
     }
 
     #[test]

@@ -129,7 +129,8 @@ impl Drop for OpenConnection {
     }
 }
 
-/// Accepts until `shutdown`, then lets requests in progress end, for at most `drain_wait_max`.
+/// Accepts until `shutdown`, and for `drain_delay` more, in which peers are asked to leave. Then
+/// requests in progress may end, for at most `drain_wait_max`.
 /// `handlers` makes the handler of a connection from its peer's address. Returns the number of
 /// connections that were cut at the end.
 pub async fn serve<L, M, H, F, B>(
@@ -153,7 +154,10 @@ where
     let reaper = Arc::new(IdleReaper::new(config.clone()));
     let checks = AbortOnDropHandle::new(tokio::spawn(check_regularly(Arc::clone(&reaper))));
     let cut = Arc::new(AtomicUsize::new(0));
-    while let Some((stream, address)) = next(&listener, &permits, &config, shutdown).await {
+    let stop = CancellationToken::new();
+    let leaving = leave(Arc::clone(&reaper), config.drain_delay, shutdown.clone(), stop.clone());
+    let leaving = AbortOnDropHandle::new(tokio::spawn(leaving));
+    while let Some((stream, address)) = next(&listener, &permits, &config, &stop).await {
         let limited = address.filter(|address| !config.unlimited.iter().any(|network| network.contains(*address)));
         let counted = limited.map(|address| addresses.count(address));
         let permit = permit(&permits, &config, &reaper).await;
@@ -178,16 +182,24 @@ where
     reaper.drain(Instant::now());
     tasks.close();
     let in_time = timeout(config.drain_wait_max + LATE_MAX, tasks.wait()).await.is_ok();
-    drop(checks);
+    drop((checks, leaving));
     cut.load(Ordering::Relaxed) + if in_time { 0 } else { tasks.len() }
 }
 
-/// The next connection; `None` once shutting down.
+/// Has peers leave from `shutdown` on, and stops the accept loop when `delay` is over.
+async fn leave(reaper: Arc<IdleReaper>, delay: Duration, shutdown: CancellationToken, stop: CancellationToken) {
+    shutdown.cancelled().await;
+    reaper.leave();
+    sleep(delay).await;
+    stop.cancel();
+}
+
+/// The next connection; `None` once it has to stop.
 async fn next<L: Listener>(
     listener: &L,
     permits: &Semaphore,
     config: &ServerConfig,
-    shutdown: &CancellationToken,
+    stop: &CancellationToken,
 ) -> Option<(L::Stream, Option<IpAddr>)> {
     loop {
         let accepted = async {
@@ -198,7 +210,7 @@ async fn next<L: Listener>(
         };
         let accepted = tokio::select! {
             biased;
-            () = shutdown.cancelled() => return None,
+            () = stop.cancelled() => return None,
             accepted = accepted => accepted,
         };
         match accepted {
@@ -276,6 +288,7 @@ mod tests {
             head_wait_max: WAIT,
             idle_wait_max: WAIT,
             unread_wait_max: 2 * WAIT,
+            drain_delay: Duration::ZERO,
             drain_wait_max: WAIT,
         }
     }

@@ -12,6 +12,9 @@ use std::task::{Context, Waker};
 pub(crate) enum Order {
     /// Continue.
     Serve,
+    /// Continue, but have the peer leave: `Connection: close` in answers of HTTP/1.1, GOAWAY on
+    /// HTTP/2. A connection at rest stays open, as its peer's next request may be on its way.
+    Leave,
     /// Finish the requests in progress and take no more.
     Finish,
     /// End now.
@@ -143,6 +146,11 @@ impl ConnectionState {
         self.requests.load(Ordering::Relaxed) > 0
     }
 
+    /// Whether a request of HTTP/2 has arrived.
+    pub(crate) fn is_http2(&self) -> bool {
+        self.protocol.load(Ordering::Relaxed) == HTTP2
+    }
+
     /// Number of changes of the phase.
     pub(crate) fn changes(&self) -> u32 {
         self.changes.load(Ordering::Relaxed)
@@ -166,6 +174,7 @@ impl ConnectionState {
     pub(crate) fn order(&self) -> Order {
         match self.order.load(Ordering::Acquire) {
             order if order == Order::Serve as u8 => Order::Serve,
+            order if order == Order::Leave as u8 => Order::Leave,
             order if order == Order::Finish as u8 => Order::Finish,
             _ => Order::End,
         }

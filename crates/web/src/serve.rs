@@ -33,7 +33,9 @@ pub struct Connections {
     pub head_bytes_max: usize,
     /// Time for a head to arrive, and for a kept-alive connection to stay idle, in milliseconds.
     pub head_wait_ms_max: u64,
-    /// Time to finish requests after a shutdown signal, in milliseconds.
+    /// Time after a shutdown signal in which requests are still accepted, in milliseconds.
+    pub drain_delay_ms: u64,
+    /// Time to finish requests after that, in milliseconds.
     pub drain_ms_max: u64,
 }
 
@@ -59,6 +61,7 @@ impl Connections {
             head_wait_max,
             idle_wait_max: head_wait_max,
             unread_wait_max: UNREAD_WAIT_MAX,
+            drain_delay: Duration::from_millis(self.drain_delay_ms),
             drain_wait_max: Duration::from_millis(self.drain_ms_max),
         }
     }
@@ -79,8 +82,8 @@ pub fn answer(
     async move { answer.await.unwrap_or_else(|never: Infallible| match never {}) }
 }
 
-/// Serves `router` until `shutdown`, then lets requests in progress end, for at most
-/// `drain_ms_max`.
+/// Serves `router` until `shutdown` and for `drain_delay_ms` more, in which clients are asked to
+/// leave. Then requests in progress may end, for at most `drain_ms_max`.
 pub async fn serve(listener: TcpListener, router: Router, connections: Connections, shutdown: &CancellationToken) {
     let handlers = |address| {
         let (router, peer) = (router.clone(), PeerAddress(address));

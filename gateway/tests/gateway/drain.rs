@@ -1,8 +1,11 @@
 //! The end: what is in progress is finished, nothing new is begun, and it takes no longer than
 //! allowed.
 
+use std::time::Duration;
+
 use gateway::GatewayError;
 use tokio::net::TcpStream;
+use tokio_util::sync::CancellationToken;
 
 use crate::client::head_of;
 use crate::log::Mood;
@@ -114,6 +117,52 @@ async fn a_drain_under_load_acknowledges_only_what_is_stored() {
     let mut acknowledged = 0;
     for load in loads {
         acknowledged += load.await.unwrap();
+    }
+    assert_eq!(gateway.records().len(), acknowledged);
+    gateway.ended().await.unwrap();
+}
+
+/// Clients behind a load balancer that notices after half of the delay: each leaves when it is
+/// asked to, and no request fails.
+#[tokio::test]
+async fn no_request_fails_while_load_balancers_learn_of_the_end() {
+    let gateway = Running::with(|config| config.drain_delay_ms = 3_000).await;
+    let address = gateway.address;
+    let noticed = CancellationToken::new();
+    let mut loads = Vec::new();
+    for _ in 0..16 {
+        let noticed = noticed.clone();
+        loads.push(tokio::spawn(async move {
+            let (mut acknowledged, mut connections) = (0, 0);
+            while !noticed.is_cancelled() {
+                let mut client = crate::client::Client::connect(address).await;
+                connections += 1;
+                loop {
+                    let (body, _) = receipt();
+                    let answer = client.post(RECEIPTS, FIELDS, &body).await;
+                    assert_eq!(answer.status, 202);
+                    acknowledged += 1;
+                    if answer.fields.get("connection").is_some_and(|value| value == "close") {
+                        assert!(client.ended().await);
+                        break;
+                    }
+                }
+            }
+            (acknowledged, connections)
+        }));
+    }
+    while gateway.records().len() < 200 {
+        tokio::task::yield_now().await;
+    }
+    gateway.begin_shutdown();
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    assert!(gateway.health.is_draining());
+    noticed.cancel();
+    let mut acknowledged = 0;
+    for load in loads {
+        let (receipts, connections) = load.await.unwrap();
+        assert!(connections > 1, "the load balancer sent more in the delay");
+        acknowledged += receipts;
     }
     assert_eq!(gateway.records().len(), acknowledged);
     gateway.ended().await.unwrap();

@@ -3,9 +3,9 @@
 {{- $defaults := dict
   "telemetry" (dict "log_format" "json" "metrics_listen" "0.0.0.0:9090")
   "data" (dict "dir" "/var/lib/receipts")
-  "gateway" (dict "listen" "0.0.0.0:8080")
-  "analytics" (dict "listen" (ternary "0.0.0.0:8080" "0.0.0.0:8081" (eq .Values.mode "allInOne")))
-  "publisher" (dict "listen" (ternary "0.0.0.0:8080" "0.0.0.0:8082" (eq .Values.mode "allInOne")))
+  "gateway" (dict "listen" "0.0.0.0:8080" "drain_delay_ms" 10000)
+  "analytics" (dict "listen" (ternary "0.0.0.0:8080" "0.0.0.0:8081" (eq .Values.mode "allInOne")) "drain_delay_ms" 10000)
+  "publisher" (dict "listen" (ternary "0.0.0.0:8080" "0.0.0.0:8082" (eq .Values.mode "allInOne")) "drain_delay_ms" 10000)
 -}}
 {{- if .Values.gateway.acknowledgementKeysSecret -}}
 {{- $_ := set $defaults.gateway "acknowledgement_keys" (list "/etc/receipts/acknowledgement/acknowledgement.key") -}}
@@ -63,7 +63,7 @@
 {{- end -}}
 
 {{/*
-Seconds from SIGTERM to the end of the process at the worst: the service's own drain (drain_ms_max), then closing. Closing the gateway's
+Seconds from SIGTERM to the end of the process at the worst: the service's delay (drain_delay_ms) and drain (drain_ms_max), then closing. Closing the gateway's
 log waits for the broker's last answers (kafka.delivery_wait_ms_max and 2 s); the verifier ends its transaction
 (kafka.transaction_wait_ms_max and 2 s); verifier and writer leave their group with one request (kafka.request_wait_ms_max).
 {root, component}
@@ -73,35 +73,39 @@ log waits for the broker's last answers (kafka.delivery_wait_ms_max and 2 s); th
 {{- $deliver := add 2 (include "receipts.seconds" (dict "root" $root "section" "kafka" "key" "delivery_wait_ms_max" "default" 3500)) -}}
 {{- $transaction := add 2 (include "receipts.seconds" (dict "root" $root "section" "kafka" "key" "transaction_wait_ms_max" "default" 10000)) -}}
 {{- $request := include "receipts.seconds" (dict "root" $root "section" "kafka" "key" "request_wait_ms_max" "default" 10000) -}}
+{{- $delay := dict -}}
+{{- range $section := list "gateway" "analytics" "publisher" }}
+{{- $_ := set $delay $section (include "receipts.seconds" (dict "root" $root "section" $section "key" "drain_delay_ms" "default" 0)) -}}
+{{- end -}}
 {{- $gateway := include "receipts.seconds" (dict "root" $root "section" "gateway" "key" "drain_ms_max" "default" 10000) -}}
 {{- $verifier := include "receipts.seconds" (dict "root" $root "section" "verifier" "key" "drain_ms_max" "default" 20000) -}}
 {{- $writer := include "receipts.seconds" (dict "root" $root "section" "writer" "key" "drain_ms_max" "default" 20000) -}}
 {{- $analytics := include "receipts.seconds" (dict "root" $root "section" "analytics" "key" "drain_ms_max" "default" 10000) -}}
 {{- $publisher := include "receipts.seconds" (dict "root" $root "section" "publisher" "key" "drain_ms_max" "default" 10000) -}}
 {{- if eq .component "gateway" -}}
-{{- add $gateway $deliver -}}
+{{- add $delay.gateway $gateway $deliver -}}
 {{- else if eq .component "verifier" -}}
 {{- add $verifier $transaction $request -}}
 {{- else if eq .component "writer" -}}
 {{- add $writer $request -}}
 {{- else if eq .component "analytics-api" -}}
-{{- $analytics -}}
+{{- add $delay.analytics $analytics -}}
 {{- else if eq .component "publisher-api" -}}
-{{- $publisher -}}
+{{- add $delay.publisher $publisher -}}
 {{- else -}}
 {{- /* One after the other; verifier and writer first catch up and then finish; the engine closes its tables. */ -}}
-{{- add $gateway $publisher $verifier $verifier $writer $writer $analytics 10 -}}
+{{- add $delay.gateway $gateway $publisher $verifier $verifier $writer $writer $analytics 10 -}}
 {{- end -}}
 {{- end -}}
 
 {{/* {root, component, values} */}}
 {{- define "receipts.grace" -}}
-{{- $needed := add .values.preStopSleepSeconds (include "receipts.drainSeconds" .) -}}
+{{- $needed := include "receipts.drainSeconds" . | int -}}
 {{- $given := .values.terminationGracePeriodSeconds -}}
 {{- if kindIs "invalid" $given -}}
 {{- add $needed .root.Values.shutdownMarginSeconds -}}
 {{- else if lt (int $given) (int $needed) -}}
-{{- fail (printf "the %s's terminationGracePeriodSeconds is %d: its preStop and drain may take %d" .component (int $given) (int $needed)) -}}
+{{- fail (printf "the %s's terminationGracePeriodSeconds is %d: its delay and drain may take %d" .component (int $given) (int $needed)) -}}
 {{- else -}}
 {{- int $given -}}
 {{- end -}}

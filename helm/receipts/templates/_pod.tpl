@@ -58,13 +58,6 @@ spec:
       livenessProbe:
         httpGet: {path: /healthz, port: metrics}
         {{- toYaml $root.Values.probes.liveness | nindent 8 }}
-      {{- if $values.preStopSleepSeconds }}
-      lifecycle:
-        preStop:
-          # While it serves on: load balancers learn that the pod leaves, and only then SIGTERM
-          # begins the drain.
-          sleep: {seconds: {{ $values.preStopSleepSeconds }}}
-      {{- end }}
       volumeMounts:
         - {name: config, mountPath: /etc/receipts/config, readOnly: true}
         - {name: tmp, mountPath: /tmp}

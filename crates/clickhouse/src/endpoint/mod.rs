@@ -47,6 +47,7 @@ const CONFIG: ServerConfig = ServerConfig {
     head_wait_max: Duration::from_secs(10),
     idle_wait_max: Duration::from_secs(600),
     unread_wait_max: Duration::from_secs(60),
+    drain_delay: Duration::ZERO,
     drain_wait_max: Duration::ZERO,
 };
 
