@@ -1,7 +1,6 @@
 //! Forms of numbers that `exact` doesn't query: default ranges, CSV, and counts alone. Whether each
 //! number is right is its part.
 
-use receipt::Purpose;
 use serde_json::{Value, json};
 
 use crate::rows::{BLOG, Known, NEWS, known, ms};

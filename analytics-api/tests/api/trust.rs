@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use accounts::{Domain, NewKey, Scope};
 use blocks::{AcceptedRow, Rows};
 use jiff::Timestamp;
-use receipt::{Algorithm, Evidence, Limits, PublicKey, Purpose, SigningKey, sign_receipt};
+use receipt::{Algorithm, Evidence, Limits, PublicKey, SigningKey, sign_receipt};
 use serde_json::{Value, json};
 use usage::Usage;
 use uuid::Uuid;

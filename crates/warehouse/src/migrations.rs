@@ -206,8 +206,8 @@ impl Warehouse {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use super::{VERSION, steps};
-    use crate::schema::{EVIDENCE, RECEIPTS, REJECTED, Retention, SchemaStep, TABLES, USAGE, VERSION, VERSIONS};
+    use super::steps;
+    use crate::schema::{Layout, SchemaStep, VERSION, VERSIONS};
 
     /// Every statement of a layout, as it would be sent.
     pub(crate) fn ddl(layout: Layout<'_>) -> String {
