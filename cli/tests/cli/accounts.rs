@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use crate::command::Ran;
-use crate::running::{Up, get, get_answer, on, until};
+use crate::running::{Up, get, get_answer, new_api_key, on, until};
 use serde_json::{Value, json};
 
 /// Makes a further key for the account of a domain.
@@ -95,9 +95,7 @@ fn a_tier_is_set_for_the_account_and_what_cant_be_found_is_told() {
 fn an_account_has_a_quota_of_its_own_until_its_tier_changes() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
-    let created = on(&data, &["keys", "create", "--domain", "news.example", "--json"]).expect(0);
-    let api_key = created.json()["apiKey"].as_str().unwrap().to_owned();
-    on(&data, &["accounts", "set-tier", "news.example", "enterprise"]).expect(0);
+    let api_key = new_api_key(&data, "news.example", &["--tier", "enterprise"]);
     let set = |args: &[&str]| on(&data, &[&["accounts", "set-quota", "news.example"], args].concat());
     let shown = || {
         on(&data, &["accounts", "show", "news.example", "--json"])
@@ -162,10 +160,7 @@ fn a_tier_limits_the_number_of_keys() {
 fn running_services_count_by_account_and_take_over_a_new_tier() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
-    let create = |domain: &str| {
-        let made = on(&data, &["keys", "create", "--domain", domain, "--json"]);
-        made.expect(0).json()["apiKey"].as_str().unwrap().to_owned()
-    };
+    let create = |domain: &str| new_api_key(&data, domain, &[]);
     let (first, rival) = (create("news.example"), create("rival.example"));
     let up = Up::start_set(&data, &[("RECEIPTS_QUOTAS_FREE_PER_DAY", "3")]);
     let entries = |key: &str| get(&up.url("publisher"), "/api/v1/publisher/entries", key).0;

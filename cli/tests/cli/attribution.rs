@@ -9,7 +9,7 @@ use test_engines::Dns;
 
 use crate::command::{key, ndjson, receipt, receipts, sign};
 use crate::flood::get_signed;
-use crate::running::{Up, get, new_api_key, on, post, until};
+use crate::running::{Up, get, new_api_key, post, until};
 
 /// URLs and publishers of receipts, and the domain that each belongs to.
 const USES: [(&str, &str, Option<&str>); 8] = [
@@ -36,11 +36,7 @@ const USES: [(&str, &str, Option<&str>); 8] = [
 fn a_receipt_is_the_owners_of_the_longest_verified_domain() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
-    let owner = |domain: &str| {
-        let args = ["keys", "create", "--domain", domain, "--tier", "enterprise", "--json"];
-        let created = on(&data, &args).expect(0);
-        created.json()["apiKey"].as_str().unwrap().to_owned()
-    };
+    let owner = |domain: &str| new_api_key(&data, domain, &["--tier", "enterprise"]);
     let owners = ["news.example", "blog.news.example"].map(|domain| (domain, owner(domain)));
     let up = Up::start(&data);
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::command::{key, receipt, receipts};
-use crate::running::{Up, get, on, until};
+use crate::running::{Up, get, new_api_key, until};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
@@ -113,10 +113,7 @@ fn openssl(evidence: &Value) -> bool {
 fn receipts_are_verified_again_from_the_answer_alone() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
-    let made = on(&data, &["keys", "create", "--domain", "news.example", "--json"]);
-    on(&data, &["accounts", "set-tier", "news.example", "enterprise"]).expect(0);
-    let made = made.expect(0).json();
-    let api_key = made["apiKey"].as_str().unwrap();
+    let api_key = &new_api_key(&data, "news.example", &["--tier", "enterprise"]);
     let up = Up::start(&data);
     let gateway = up.url("gateway");
 
@@ -237,11 +234,9 @@ fn forged_evidence_is_refused(answer: &Value, other: &Value) {
 }
 
 fn strangers_get_none(data: &Path, analytics: &str, id: &str) {
-    let made = on(data, &["keys", "create", "--domain", "other.example", "--json"])
-        .expect(0)
-        .json();
+    let api_key = new_api_key(data, "other.example", &[]);
     let path = format!("/api/v1/receipts/{id}/evidence");
-    let (status, problem) = get(analytics, &path, made["apiKey"].as_str().unwrap());
+    let (status, problem) = get(analytics, &path, &api_key);
     assert_eq!((status, &problem["code"]), (404, &json!("not_found")));
     assert_eq!(get(analytics, &path, "rcpt_nonsense").0, 401);
 }

@@ -151,10 +151,7 @@ fn samples_become_of_a_service_what_the_help_says() {
 fn tail_shows_each_receipt_once_and_continues_after_a_restart() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
-    let made = on(&data, &["keys", "create", "--domain", "news.example", "--json"])
-        .expect(0)
-        .json();
-    let api_key = made["apiKey"].as_str().unwrap();
+    let api_key = &new_api_key(&data, "news.example", &[]);
     let (key, _) = key(dir.path(), "Ed25519");
     let up = Up::start(&data);
     let analytics = up.url("analytics");

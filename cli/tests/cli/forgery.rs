@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::command::{key, ndjson, receipt, receipts, sign};
-use crate::running::{Up, get, on, until};
+use crate::running::{Up, get, new_api_key, on, until};
 use serde_json::{Value, json};
 
 /// The client ID of the operator's model.
@@ -130,11 +130,7 @@ fn is_proven(status: &Value) -> bool {
 fn strangers_change_no_proven_number_name_or_client() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
-    let create = ["keys", "create", "--domain", "news.example", "--json"];
-    let api_key = on(&data, &create).expect(0).json()["apiKey"]
-        .as_str()
-        .unwrap()
-        .to_owned();
+    let api_key = new_api_key(&data, "news.example", &[]);
     on(&data, &["accounts", "set-tier", "news.example", "enterprise"]).expect(0);
     let operator = Sender::new(dir.path(), "operator", "Model");
     let rival = Sender::new(dir.path(), "rival", "Rival");
@@ -307,10 +303,9 @@ fn receipts_from_before_the_first_verification(world: &World, stranger: &Sender)
     };
     stranger.send(&world.up, &of_late(200));
     world.settled("/api/v1/analytics/dashboard");
-    let create = ["keys", "create", "--domain", "late.example", "--json"];
-    let api_key = on(&world.data, &create).expect(0).json()["apiKey"].clone();
+    let api_key = new_api_key(&world.data, "late.example", &[]);
     let ask = |path: &str| {
-        let (status, answer) = get(&world.up.url("analytics"), path, api_key.as_str().unwrap());
+        let (status, answer) = get(&world.up.url("analytics"), path, &api_key);
         assert_eq!(status, 200, "{path}: {answer}");
         answer
     };

@@ -5,17 +5,14 @@ use std::fs::File;
 use std::process::Stdio;
 
 use crate::command::{key, ndjson, receipt, receipts, receipts_with, sign};
-use crate::running::{Up, get, on, post, until};
+use crate::running::{Up, get, new_api_key, on, post, until};
 use serde_json::{Value, json};
 
 #[test]
 fn no_secret_and_no_receipt_gets_into_a_line_at_any_level() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
-    let made = on(&data, &["keys", "create", "--domain", "news.example", "--json"])
-        .expect(0)
-        .json();
-    let api_key = made["apiKey"].as_str().unwrap().to_owned();
+    let api_key = new_api_key(&data, "news.example", &[]);
     let log = dir.path().join("log");
     let password = "correct-horse-battery-staple";
     let up = Up::start_told(

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use crate::command::{key, ndjson, receipt, receipts, sign};
-use crate::running::{Up, get, on, post, until};
+use crate::running::{Up, get, new_api_key, post, until};
 use serde_json::{Value, json};
 use test_engines::http::{self, Answer};
 
@@ -25,10 +25,7 @@ fn links(of: &Value) -> Vec<String> {
 fn one_address_serves_receipts_numbers_keys_and_pages() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
-    let made = on(&data, &["keys", "create", "--domain", "news.example", "--json"])
-        .expect(0)
-        .json();
-    let api_key = made["apiKey"].as_str().unwrap();
+    let api_key = &new_api_key(&data, "news.example", &[]);
     let up = Up::start_at_one_address(&data);
     let url = up.url("gateway");
     assert_eq!((up.url("analytics"), up.url("publisher")), (url.clone(), url.clone()));
@@ -101,10 +98,7 @@ fn one_address_serves_receipts_numbers_keys_and_pages() {
 fn a_live_stream_does_not_hold_up_the_drain_of_the_one_address() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
-    let made = on(&data, &["keys", "create", "--domain", "news.example", "--json"])
-        .expect(0)
-        .json();
-    let api_key = made["apiKey"].as_str().unwrap();
+    let api_key = &new_api_key(&data, "news.example", &[]);
     let up = Up::start_at_one_address(&data);
     let url = up.url("gateway");
     let host = url.strip_prefix("http://").unwrap();

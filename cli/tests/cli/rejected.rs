@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use crate::command::{command, key, receipt, sign};
-use crate::running::{Up, get, on, until};
+use crate::running::{Up, get, new_api_key, on, until};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -135,9 +135,7 @@ fn raw(data: &Path, position: &str) -> Vec<u8> {
 fn rejected_receipts_are_listed_and_shown_with_their_bytes() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
-    let made = on(&data, &["keys", "create", "--domain", "news.example", "--json"]);
-    on(&data, &["accounts", "set-tier", "news.example", "enterprise"]).expect(0);
-    let api_key = made.expect(0).json()["apiKey"].as_str().unwrap().to_owned();
+    let api_key = new_api_key(&data, "news.example", &["--tier", "enterprise"]);
     let records = Records::new(dir.path());
     let receipts = records.signed(14);
     let single = records.single(&receipts[0]);
@@ -249,11 +247,7 @@ fn what_a_policy_rejected_counts_once_after_its_key_is_registered() {
     const REGISTERED: [(&str, &str); 1] = [("RECEIPTS_POLICY_CLIENTS", "registered")];
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
-    let create = ["keys", "create", "--domain", "news.example", "--json"];
-    let api_key = on(&data, &create).expect(0).json()["apiKey"]
-        .as_str()
-        .unwrap()
-        .to_owned();
+    let api_key = new_api_key(&data, "news.example", &[]);
     let file = dir.path().join("receipts.toml");
     std::fs::write(&file, "[policy]\nclients = \"registered\"\n").unwrap();
     let config = file.to_str().unwrap();

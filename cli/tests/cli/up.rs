@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use crate::command::{command, key, ndjson, receipt, receipts, sign};
-use crate::running::{Up, execute, get, on, text, until};
+use crate::running::{Up, execute, get, new_api_key, on, text, until};
 use config::{SECTIONS, Source};
 use receipts_cli::settings::{Settings, keys};
 use serde_json::{Value, json};
@@ -186,9 +186,7 @@ fn a_flipped_bit_in_the_warehouse_is_told_and_repaired() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     let (key_path, public) = key(dir.path(), "Ed25519");
-    let made = ["keys", "create", "--domain", "news.example", "--json"];
-    let made = on(&data, &made).expect(0).json();
-    let api_key = made["apiKey"].as_str().unwrap();
+    let api_key = &new_api_key(&data, "news.example", &[]);
     let up = Up::start(&data);
     let (gateway, key_text) = (up.url("gateway"), key_path.to_str().unwrap());
     let signed = sign(&key_path, &[(); 40].map(|()| receipt(&public)));
@@ -274,9 +272,7 @@ fn lost_rows_are_told_while_it_runs() {
     let config = dir.path().join("receipts.toml");
     std::fs::write(&config, "[analytics]\naudit_interval_ms = 10\n").unwrap();
     let (key_path, public) = key(dir.path(), "Ed25519");
-    let made = ["keys", "create", "--domain", "news.example", "--json"];
-    let made = on(&data, &made).expect(0).json();
-    let api_key = made["apiKey"].as_str().unwrap();
+    let api_key = &new_api_key(&data, "news.example", &[]);
     let up = Up::start_with(&data, &["--config", config.to_str().unwrap()], Stdio::null());
     let gateway = up.url("gateway");
     let send = ["send", "--url", &gateway, "--key", key_path.to_str().unwrap()];

@@ -360,34 +360,6 @@ async fn the_dev_issuer_is_trusted_where_nobody_else_is() {
     configured.server.get(ME, &provider.token("anna")).await.expect(200);
 }
 
-/// A new key shows by the first token that names it, and the old ones continue meanwhile.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn keys_rotate_and_stay_while_they_cant_be_had() {
-    let (provider, next) = (Provider::new(), Provider::new());
-    let stack = provider.stack().await;
-    let old = provider.token("anna");
-    stack.server.get(ME, &old).await.expect(200);
-    let mut jwks = provider.jwks();
-    let mut key = next.jwks()["keys"][2].clone();
-    key["kid"] = json!("new");
-    jwks["keys"].as_array_mut().unwrap().push(key);
-    std::fs::write(provider.jwks_file(), jwks.to_string()).unwrap();
-    let new = signed(&json!({"alg": "EdDSA", "kid": "new"}), &claims("anna"), |text| {
-        next.sign_ed(text)
-    });
-    stack.pass_ms(60_000);
-    stack.server.get(ME, &new).await.expect(200);
-    std::fs::remove_file(provider.jwks_file()).unwrap();
-    stack.pass_ms(60_000);
-    let unknown = signed(&json!({"alg": "EdDSA", "kid": "newer"}), &claims("anna"), |text| {
-        next.sign_ed(text)
-    });
-    stack.server.get(ME, &unknown).await.refused(401, "invalid_token");
-    for token in [&old, &new] {
-        stack.server.get(ME, token).await.expect(200);
-    }
-}
-
 /// Keys that could never be had are the service's trouble, not the caller's.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_any_keys_nobody_can_tell() {
