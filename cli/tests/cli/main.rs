@@ -24,6 +24,7 @@ mod production;
 mod prometheus;
 mod rejected;
 mod relay;
+mod runbooks;
 mod running;
 mod send;
 mod sender_mistakes;

@@ -21,13 +21,25 @@ fn questions(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::Object(members) => {
             if let Some(question) = members.get("expr").and_then(Value::as_str) {
-                found.push(question.replace("$namespace", ".*").replace("$__rate_interval", "1m"));
+                let question = question.replace("$namespace", ".*").replace("$release", ".*");
+                found.push(question.replace("$__rate_interval", "1m"));
             }
             members.values().for_each(|member| questions(member, found));
         }
         Value::Array(items) => items.iter().for_each(|item| questions(item, found)),
         _ => {}
     }
+}
+
+/// The query with which each runbook confirms its alert.
+fn runbook_queries() -> Vec<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/runbooks");
+    let pages = std::fs::read_dir(folder).unwrap();
+    let texts = pages.map(|page| std::fs::read_to_string(page.unwrap().path()).unwrap());
+    let query = |text: String| Some(text.split_once("```promql\n")?.1.split_once("\n```")?.0.to_owned());
+    let found: Vec<String> = texts.filter_map(query).collect();
+    assert!(found.len() > 30, "{found:?}");
+    found
 }
 
 /// Receipts in, some of them wrong, and a few questions, so that most of what is recorded shows.
@@ -134,6 +146,9 @@ fn prometheus_finds_what_the_list_says_and_the_rules_are_quiet() {
     let faults = Prometheus::lint(body).unwrap();
     assert_eq!(faults, "", "promtool check metrics");
 
+    for query in runbook_queries() {
+        server.query(&query).unwrap_or_else(|error| panic!("{query}: {error}"));
+    }
     for entry in std::fs::read_dir(files("dashboards")).unwrap() {
         let path = entry.unwrap().path();
         let dashboard: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
