@@ -12,7 +12,7 @@ use tokio::runtime::Runtime;
 
 use super::{disk::Disk, machine::Machine};
 
-const SEEDS: u64 = 3_000;
+const SEEDS: u64 = 2_000;
 
 fn runtime() -> Runtime {
     tokio::runtime::Builder::new_current_thread().build().unwrap()
