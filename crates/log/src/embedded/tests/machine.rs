@@ -42,7 +42,7 @@ fn config() -> EmbeddedConfig {
     EmbeddedConfig {
         segment_bytes: 64 << 10,
         record_bytes_max: 16 << 10,
-        group_bytes_max: 12 << 10,
+        group_bytes_max: 4 << 10,
         gather_us_max: 0,
         retention_bytes_max: 64 << 10,
         min_free_bytes: 0,
