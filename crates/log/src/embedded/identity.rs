@@ -62,6 +62,6 @@ pub(super) fn write_atomically(dir: &Path, name: &str, bytes: &[u8]) -> io::Resu
     let file = File::create(&temporary)?;
     file.write_all_at(bytes, 0)?;
     file.sync_all()?;
-    disk::rename(&temporary, &dir.join(name))?;
+    disk::rename(&temporary, dir.join(name))?;
     sync_dir(dir)
 }

@@ -71,7 +71,7 @@ pub(super) fn store(log_dir: &Path, group: &str, epoch: u32, committed: Option<&
 
 /// Removes the group, if it is known.
 pub(super) fn remove(log_dir: &Path, group: &str) -> io::Result<()> {
-    match disk::remove_file(&log_dir.join(POSITIONS).join(group)) {
+    match disk::remove_file(log_dir.join(POSITIONS).join(group)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         removed => removed,
     }

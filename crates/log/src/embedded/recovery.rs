@@ -139,7 +139,6 @@ pub(super) fn recover(dir: &Path, config: &EmbeddedConfig) -> Result<Recovered, 
         );
     }
     let bytes = cut_tail(&path, &reader, &scanned, config.segment_bytes)?;
-    sync_dir(dir).map_err(OpenError::io(dir))?;
     let segment = Segment::new(last_base, header.created_at_ms, path, bytes, Some(scanned.index));
     catalog.push(Arc::clone(&segment));
     Ok(Recovered {
@@ -158,8 +157,9 @@ pub(super) fn recover(dir: &Path, config: &EmbeddedConfig) -> Result<Recovered, 
 /// Frees what follows the last frame and reserves the space again: zeros, so that no stale
 /// frame can ever be taken for a new one. Answers the file's length.
 ///
-/// The last group is written again. Its sync may have failed in a process that was killed before it
-/// could cut the group off. Then its pages look written to later syncs, and get lost with the power.
+/// The last group is written again. Its sync may have failed in a process that was killed before
+/// it could cut the group off. Then its pages look written to later syncs, and get lost with the
+/// power.
 fn cut_tail(path: &Path, reader: &SegmentReader, scanned: &Scan, segment_bytes: u64) -> Result<u64, OpenError> {
     let &Scan { group_at, end_at, .. } = scanned;
     let bytes = usize::try_from(end_at.saturating_sub(group_at)).unwrap_or(usize::MAX);
@@ -183,13 +183,13 @@ pub(super) fn create_dirs(dir: &Path) -> Result<(), OpenError> {
     let absolute = std::path::absolute(&positions).map_err(OpenError::io(dir))?;
     create_dir(&absolute).map_err(OpenError::io(&positions))?;
     // A process that was killed may have renamed files here without syncing: what is about to be
-    // read must last.
-    sync_dir(&positions).map_err(OpenError::io(&positions))?;
-    sync_dir(dir).map_err(OpenError::io(dir))
+    // read must last. The log's own directory has just been synced.
+    sync_dir(&positions).map_err(OpenError::io(&positions))
 }
 
 /// Makes a directory and those above it that are missing, each durable before the next one. So a
 /// process that was killed can have left no more than one behind that isn't durable: the lowest.
+/// The parent is synced in any case.
 fn create_dir(dir: &Path) -> io::Result<()> {
     let Some(parent) = dir.parent() else { return Ok(()) };
     if disk::exists(dir)? {

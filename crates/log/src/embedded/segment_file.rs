@@ -104,7 +104,7 @@ pub(super) fn segment_bases(dir: &Path) -> io::Result<Vec<u64>> {
 
 /// Removes a segment that an earlier process left incomplete.
 pub(super) fn discard_unfinished(dir: &Path) -> io::Result<()> {
-    match disk::remove_file(&dir.join(UNFINISHED)) {
+    match disk::remove_file(dir.join(UNFINISHED)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
@@ -115,7 +115,7 @@ pub(super) fn discard_unfinished(dir: &Path) -> io::Result<()> {
 pub(super) fn create(dir: &Path, header: &SegmentHeader, bytes: u64) -> io::Result<File> {
     let unfinished = dir.join(UNFINISHED);
     let created = create_at(&unfinished, header, bytes).and_then(|file| {
-        disk::rename(&unfinished, &segment_path(dir, header.base))?;
+        disk::rename(&unfinished, segment_path(dir, header.base))?;
         sync_dir(dir)?;
         Ok(file)
     });

@@ -1,31 +1,20 @@
-//! A processor's output and position when the process or the disk fails between them.
+//! A processor's output and position when the disk fails between them.
 
-use std::{
-    fs,
-    io::{BufRead, BufReader, Write},
-    path::Path,
-    process::{Command, Stdio},
-    time::Duration,
-};
+use std::{fs, path::Path, time::Duration};
 
-use rand::RngExt;
 use receipt_log::{
-    EmbeddedConfig, EmbeddedLog, EmbeddedProcessor, LogConsumer, LogInspector, LogProcessor, LogWriter, OpenError,
-    PollLimits, Topic,
+    EmbeddedConfig, EmbeddedLog, EmbeddedProcessor, LogConsumer, LogInspector, LogProcessor, OpenError, PollLimits,
+    Topic,
 };
 
 use crate::{
     contract::{
         ALL, append_all,
         pipeline::{Run, output, read_all, runs},
-        record,
     },
     small,
 };
 
-/// Set for the process that is killed: the directory of both logs.
-const CHILD: &str = "RECEIPT_LOG_KILLED_PROCESSOR";
-const ROUNDS: usize = 10;
 /// Records of one call, each for the same run.
 const PARTS: usize = 3;
 
@@ -83,67 +72,6 @@ async fn assert_whole(verdicts: &EmbeddedLog) -> u64 {
     next
 }
 
-/// The process that [`a_killed_processor_leaves_a_truth_to_continue_from`] kills; no test of its
-/// own.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn child() {
-    let Ok(dir) = std::env::var(CHILD) else { return };
-    let (receipts, verdicts) = open(Path::new(&dir));
-    let (mut processor, ..) = assigned(&receipts, &verdicts).await;
-    let appending = receipts.clone();
-    tokio::spawn(async move {
-        for number in 0.. {
-            appending.append(record(number)).await.unwrap();
-        }
-    });
-    loop {
-        if let Some(run) = step(&mut processor, 3).await {
-            writeln!(std::io::stdout().lock(), "processed {}", run.next).unwrap();
-        }
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_killed_processor_leaves_a_truth_to_continue_from() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut behind = 0;
-    for round in 0..ROUNDS {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "processing::child", "--nocapture"])
-            .env(CHILD, dir.path())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let output = BufReader::new(child.stdout.take().unwrap());
-        let (mut acknowledged, mut killer) = (0, None);
-        for line in output.lines() {
-            let line = line.unwrap();
-            let Some(next) = line.strip_prefix("processed ").and_then(|next| next.parse().ok()) else {
-                continue;
-            };
-            acknowledged = next;
-            if killer.is_none() {
-                let id = child.id().to_string();
-                let pause = Duration::from_millis(rand::rng().random_range(0..150));
-                killer = Some(std::thread::spawn(move || {
-                    std::thread::sleep(pause);
-                    Command::new("kill").args(["-9", &id]).status().unwrap();
-                }));
-            }
-        }
-        killer.expect("nothing was processed").join().unwrap();
-        assert!(!child.wait().unwrap().success());
-
-        let (receipts, verdicts) = open(dir.path());
-        let (_, committed, done) = assigned(&receipts, &verdicts).await;
-        assert_eq!(assert_whole(&verdicts).await, done);
-        assert!(done >= acknowledged);
-        behind += usize::from(committed < done);
-        eprintln!("round {round}: {acknowledged} acknowledged, {done} done, the position at {committed}");
-    }
-    eprintln!("{behind} of {ROUNDS} kills came between output and position");
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_position_that_can_t_be_written_is_found_in_the_output() {
     let dir = tempfile::tempdir().unwrap();
@@ -197,49 +125,6 @@ async fn a_position_that_can_t_be_written_is_found_in_the_output() {
         }
     );
     assert_eq!(assert_whole(&verdicts).await, 9);
-}
-
-/// A write that was cut anywhere within the records of a call leaves none of them.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_call_that_was_written_in_part_is_not_found() {
-    let dir = tempfile::tempdir().unwrap();
-    let (receipts, verdicts) = open(dir.path());
-    append_all(&receipts, 0..6).await;
-    let (mut processor, ..) = assigned(&receipts, &verdicts).await;
-    for _ in 0..2 {
-        step(&mut processor, 3).await.unwrap();
-    }
-    let all = read_all(&verdicts, 0).await;
-    drop(processor);
-    receipts.close();
-    verdicts.close();
-    let segment = dir.path().join("verdicts/00000000000000000000.segment");
-    let bytes = fs::read(&segment).unwrap();
-    // The frames of the second call, at the file's end.
-    let written = bytes.iter().rposition(|&byte| byte != 0).unwrap() + 1;
-    let behind = |at: usize| {
-        let length = u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
-        at + (8 + length).next_multiple_of(8)
-    };
-    let start = (0..PARTS).fold(4096, |at, _| behind(at));
-    for _ in 0..40 {
-        let cut = rand::rng().random_range(start..written);
-        let mut torn = bytes.clone();
-        torn[cut..].fill(0);
-        fs::write(&segment, &torn).unwrap();
-        let outside = EmbeddedLog::open_read_only(&dir.path().join("verdicts")).unwrap();
-        assert_eq!(
-            outside.partitions("x").await.unwrap()[0].end_offset,
-            PARTS as u64,
-            "cut at {cut}"
-        );
-        let (_, verdicts) = open(dir.path());
-        assert!(read_all(&verdicts, 0).await == all[..PARTS], "cut at {cut}");
-        verdicts.append(record(1)).await.unwrap();
-        verdicts.close();
-        let (_, verdicts) = open(dir.path());
-        assert_eq!(verdicts.partitions("x").await.unwrap()[0].end_offset, PARTS as u64 + 1);
-    }
 }
 
 /// Retention may delete everything but the newest record.

@@ -161,29 +161,6 @@ proptest! {
     }
 
     #[test]
-    fn lost_sectors_of_an_unfinished_write_are_a_torn_tail(
-        lost in prop::collection::vec(any::<bool>(), 64), garbage: bool,
-    ) {
-        // As after a power loss in the middle of the last group's write: any of its sectors are
-        // there, any are not.
-        const SECTOR: usize = 512;
-        let (dir, records) = written();
-        let path = &segments(dir.path())[0];
-        let mut bytes = fs::read(path).unwrap();
-        let whole = bytes.clone();
-        let frames = frames(&bytes);
-        let last_group = frames[23].group_base;
-        for at in frames[last_group].start..frames[23].end {
-            if lost[at / SECTOR % lost.len()] {
-                bytes[at] = if garbage { 0xa5 } else { 0 };
-            }
-        }
-        fs::write(path, &bytes).unwrap();
-        let torn = frames.iter().position(|frame| bytes[frame.start..frame.end] != whole[frame.start..frame.end]);
-        assert_survivors(dir.path(), &records, torn.unwrap_or(24));
-    }
-
-    #[test]
     fn garbage_behind_the_tail_is_no_record(
         garbage in prop::collection::vec(any::<u8>(), 1..9000), aligned: bool, copied: bool,
     ) {

@@ -12,7 +12,7 @@ use tokio::runtime::Runtime;
 
 use super::{disk::Disk, machine::Machine};
 
-const SEEDS: u64 = 3_000;
+const SEEDS: u64 = 2_000;
 
 fn runtime() -> Runtime {
     tokio::runtime::Builder::new_current_thread().build().unwrap()
@@ -61,17 +61,21 @@ fn search(seeds: u64, play: impl Fn(u64, &Runtime) + Sync) {
 fn live(seed: u64, machine: &mut Machine<'_>) {
     let mut random = StdRng::seed_from_u64(!seed);
     for _ in 0..random.random_range(2..6) {
-        let now = machine.disk.operations();
-        if random.random_bool(0.8) {
-            let within = if random.random() { 30 } else { 150 };
-            machine.lose_power_at(now + random.random_range(0..within), random.random_bool(0.2));
-        }
+        let mut loss = machine.disk.operations();
         if random.random_bool(0.4) {
-            let at = now + random.random_range(0..80);
-            machine.disk.fail(at..at + random.random_range(1..5));
+            let failures = loss + random.random_range(0..80);
+            let count = random.random_range(1..5);
+            machine.disk.fail(failures..failures + count);
+            loss = failures + count;
         }
-        machine.run(random.random_range(0..25));
-        if random.random_bool(0.7) {
+        if random.random_bool(0.8) {
+            let within = if random.random() { 15 } else { 150 };
+            loss += random.random_range(0..within);
+            machine.lose_power_at(loss, random.random_bool(0.2));
+        }
+        let actions = if random.random() { 4 } else { 25 };
+        machine.run(random.random_range(0..actions));
+        if random.random_bool(0.6) {
             machine.disk.lose_power();
         } else {
             machine.disk.end_process();

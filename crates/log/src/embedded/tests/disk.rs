@@ -115,7 +115,8 @@ impl Inode {
     }
 }
 
-/// What a disk wrote of the changes that weren't synced: none, all, the first ones, or any.
+/// Changes that weren't synced and that a disk wrote nevertheless: none, all, the first ones, or
+/// any.
 fn survivors<T>(changes: Vec<T>, random: &mut StdRng) -> impl Iterator<Item = T> {
     let (first, others) = match random.random_range(0..6) {
         0 => (0, 0.0),
@@ -440,7 +441,6 @@ impl File {
         self.disk.lock().inodes[self.inode].change(change);
     }
 
-    #[allow(clippy::cast_possible_truncation)]
     pub(crate) fn set_len(&self, length: u64) -> io::Result<()> {
         self.operation(&format!("set length {length}"))?;
         self.change(Change::Length(length as usize));
@@ -468,19 +468,16 @@ impl File {
     }
 
     /// Other tests have two processes.
-    #[allow(clippy::unused_self)]
     pub(crate) fn try_lock(&self) -> Result<(), TryLockError> {
         Ok(())
     }
 
-    #[allow(clippy::unused_self, clippy::unnecessary_wraps)]
     pub(crate) fn unlock(&self) -> io::Result<()> {
         Ok(())
     }
 }
 
 impl FileExt for File {
-    #[allow(clippy::cast_possible_truncation)]
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let state = self.disk.lock();
         let rest = state.inodes[self.inode]
@@ -492,7 +489,6 @@ impl FileExt for File {
         Ok(read)
     }
 
-    #[allow(clippy::cast_possible_truncation)]
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
         let outcome = self.operation(&format!("write at {offset}"));
         let written = if outcome.is_ok() { bytes.len() } else { bytes.len() / 2 };
@@ -501,7 +497,6 @@ impl FileExt for File {
     }
 }
 
-#[allow(clippy::cast_possible_truncation)]
 pub(crate) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     file.operation(&format!("reserve {bytes}"))?;
     if bytes > CAPACITY {
@@ -513,7 +508,6 @@ pub(crate) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-#[allow(clippy::unnecessary_wraps)]
 pub(crate) fn canonicalize(path: &Path) -> io::Result<PathBuf> {
     Ok(path.to_owned())
 }
@@ -527,7 +521,8 @@ pub(crate) fn create_dir(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-pub(crate) fn remove_file(path: &Path) -> io::Result<()> {
+pub(crate) fn remove_file(path: impl AsRef<Path>) -> io::Result<()> {
+    let path = path.as_ref();
     if !exists(path)? {
         return Err(ErrorKind::NotFound.into());
     }
@@ -536,7 +531,8 @@ pub(crate) fn remove_file(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
+pub(crate) fn rename(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
+    let (from, to) = (from.as_ref(), to.as_ref());
     let disk = path_operation(to, "rename to")?;
     let mut state = disk.lock();
     let inode = state.inode(from)?;

@@ -42,9 +42,9 @@ fn config() -> EmbeddedConfig {
     EmbeddedConfig {
         segment_bytes: 64 << 10,
         record_bytes_max: 16 << 10,
-        group_bytes_max: 12 << 10,
+        group_bytes_max: 4 << 10,
         gather_us_max: 0,
-        retention_bytes_max: 128 << 10,
+        retention_bytes_max: 64 << 10,
         min_free_bytes: 0,
         ..EmbeddedConfig::default()
     }
@@ -95,6 +95,18 @@ impl OpenedLog {
         }
     }
 }
+
+/// Looks at a log as another process does.
+fn look((dir, seen): (&PathBuf, &Arc<AtomicU64>)) {
+    match EmbeddedLog::open_read_only(dir) {
+        Ok(log) => drop(seen.fetch_max(log.stored().unwrap().end, Ordering::SeqCst)),
+        Err(OpenError::Missing(_)) => {}
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Records and commits of one call of a processor.
+type Output = (Vec<(u32, Record)>, Vec<Commit>);
 
 /// A process that has both logs open.
 struct Process {
@@ -158,13 +170,7 @@ impl<'a> Machine<'a> {
         self.seen = seen.clone();
         let dirs = NAMES.map(|name| self.dir(name));
         self.disk.lose_power_at(operation, move || {
-            for (dir, seen) in dirs.iter().zip(seen).filter(|_| is_observed) {
-                match EmbeddedLog::open_read_only(dir) {
-                    Ok(log) => seen.store(log.stored().unwrap().end, Ordering::SeqCst),
-                    Err(OpenError::Missing(_)) => {}
-                    Err(error) => panic!("{error}"),
-                }
-            }
+            dirs.iter().zip(&seen).filter(|_| is_observed).for_each(look);
         });
     }
 
@@ -192,6 +198,9 @@ impl<'a> Machine<'a> {
 
     /// Opens both logs, checks them, and finds from the verdicts how far their processor was.
     fn start(&mut self) -> Process {
+        if self.random.random_bool(0.2) {
+            NAMES.map(|name| self.dir(name)).iter().zip(&self.seen).for_each(look);
+        }
         let receipts = self.open(Topic::Receipts, NAMES[0]);
         self.receipts.check(&receipts.log, self.disk.failed() > 0);
         let verdicts = self.open(Topic::Verdicts, NAMES[1]);
@@ -235,9 +244,9 @@ impl<'a> Machine<'a> {
     fn act(&mut self, process: &mut Process) {
         let failed = self.disk.failed();
         match self.random.random_range(0..20) {
-            0..9 => self.append(&mut process.receipts),
-            9..14 => self.process(process),
-            14 => self.commit(Topic::Receipts, &mut process.reader),
+            0..8 => self.append(&mut process.receipts),
+            8..13 => self.process(process),
+            13 | 14 => self.commit(Topic::Receipts, &mut process.reader),
             15 => self.commit(Topic::Verdicts, &mut process.verdict_reader),
             16 => self.fence(process),
             17 | 18 => process.receipts.upkeep(),
@@ -280,7 +289,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Output of the next source records, in one or several records.
-    fn output(&mut self, epoch: u32) -> (Vec<(u32, Record)>, Vec<Commit>) {
+    fn output(&mut self, epoch: u32) -> Output {
         let (first, end) = (self.processed, self.receipts.end());
         let next_offset = self.random.random_range(first + 1..=end.min(first + 6));
         let numbers = self.numbers.by_ref().take(self.random.random_range(1..4));
@@ -299,6 +308,21 @@ impl<'a> Machine<'a> {
         )
     }
 
+    /// Calls a processor, on another thread, and writes what it appends. The second result has a
+    /// panic that ended the writing.
+    fn call(
+        &self,
+        processor: &mut EmbeddedProcessor,
+        verdicts: &mut OpenedLog,
+        (records, commits): Output,
+    ) -> (Result<(), CommitError>, thread::Result<()>) {
+        thread::scope(|scope| {
+            let call = scope.spawn(|| self.runtime.block_on(processor.append_and_commit(records, commits)));
+            let written = catch_unwind(AssertUnwindSafe(|| verdicts.write_until(|| call.is_finished())));
+            (call.join().unwrap(), written)
+        })
+    }
+
     fn process(&mut self, process: &mut Process) {
         if self.processed == self.receipts.end() {
             return;
@@ -308,14 +332,7 @@ impl<'a> Machine<'a> {
             .append(records.iter().map(|(_, record)| record.clone()).collect());
         self.receipts.commit(PROCESSORS, &commits[0]);
         let (failed, next_offset) = (self.disk.failed(), commits[0].next_offset);
-        let Process {
-            verdicts, processor, ..
-        } = process;
-        let (call, written) = thread::scope(|scope| {
-            let call = scope.spawn(|| self.runtime.block_on(processor.append_and_commit(records, commits)));
-            let written = catch_unwind(AssertUnwindSafe(|| verdicts.write_until(|| call.is_finished())));
-            (call.join().unwrap(), written)
-        });
+        let (call, written) = self.call(&mut process.processor, &mut process.verdicts, (records, commits));
         match call {
             Ok(()) => {
                 self.verdicts.acknowledge();
@@ -373,8 +390,8 @@ impl<'a> Machine<'a> {
             .unwrap();
         let mut older = std::mem::replace(&mut process.processor, newer);
         if self.processed < self.receipts.end() {
-            let (records, commits) = self.output(process.receipts.log.epoch());
-            let call = self.runtime.block_on(older.append_and_commit(records, commits));
+            let output = self.output(process.receipts.log.epoch());
+            let (call, _) = self.call(&mut older, &mut process.verdicts, output);
             assert!(matches!(call, Err(CommitError::Fenced(0))), "{call:?}");
         }
     }
