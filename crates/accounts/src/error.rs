@@ -18,6 +18,9 @@ pub enum AccountsError {
     /// The database didn't do what it was asked.
     #[error("the account store failed: {0}")]
     Store(String),
+    /// The server couldn't be reached a moment ago: the query wasn't sent, or was given up.
+    #[error("the account store can't be reached: {0}")]
+    Unreachable(String),
     /// The database didn't answer in time.
     #[error("the account store didn't answer within {0} ms")]
     TimedOut(u64),

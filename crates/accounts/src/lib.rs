@@ -26,6 +26,7 @@ mod api_key;
 mod authentication;
 mod challenge;
 mod checked_key;
+mod circuit;
 mod client;
 mod config;
 mod contest;

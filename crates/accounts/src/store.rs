@@ -9,6 +9,7 @@ use quick_cache::sync::Cache;
 use sqlx::{Any, AnyPool, Transaction};
 
 use crate::checked_key::CheckedKey;
+use crate::circuit::Circuit;
 use crate::config::KeysMax;
 use crate::engine::{self, DatabaseEngine, Opened};
 use crate::preparation::Preparation;
@@ -28,6 +29,8 @@ pub struct Accounts {
     pub(crate) keys_max: KeysMax,
     engine: DatabaseEngine,
     preparation: Arc<Preparation>,
+    /// Of PostgreSQL; SQLite's file is always reached.
+    circuit: Option<Arc<Circuit>>,
     wait_ms_max: u64,
     clock: StoreClock,
 }
@@ -39,7 +42,9 @@ impl Accounts {
     ///
     /// A PostgreSQL that can't be reached is no error: every question then tries again to reach it
     /// and to prepare its tables, at most once a second, and fails until that succeeds.
-    /// [`Accounts::ping`] tells.
+    /// [`Accounts::ping`] tells. When it can't be reached later, a query waits for about half a
+    /// second or, if nobody refuses its connection, for half of `wait_ms_max`; further ones fail at
+    /// once until a probe finds the server again.
     ///
     /// # Errors
     /// [`AccountsError::Open`], [`AccountsError::Damaged`], [`AccountsError::Schema`] or
@@ -65,13 +70,15 @@ impl Accounts {
         clock: impl Fn() -> i64 + Send + Sync + 'static,
     ) -> Result<Self, AccountsError> {
         let Opened { engine, pool, url } = engine::connect(config, data).await?;
+        let wait_max = Duration::from_millis(config.wait_ms_max);
         let accounts = Self {
             pool,
             cache: Arc::new(Cache::new(config.cache_entries_max)),
             cache_ms_max: i64::try_from(config.cache_ms_max).unwrap_or(i64::MAX),
             keys_max: config.keys_max(),
             engine,
-            preparation: Arc::new(Preparation::new(engine, url)),
+            preparation: Arc::new(Preparation::new(engine, url.clone())),
+            circuit: (engine == DatabaseEngine::Postgres).then(|| Arc::new(Circuit::new(url, wait_max))),
             wait_ms_max: config.wait_ms_max,
             clock: Arc::new(clock),
         };
@@ -132,11 +139,19 @@ impl Accounts {
         work: impl Future<Output = Result<T, AccountsError>>,
     ) -> Result<T, AccountsError> {
         let started = Instant::now();
+        // The futures around it would each have a copy of its state.
+        let work = std::pin::pin!(work);
         let prepared = async {
             self.preparation.ensure().await?;
             work.await
         };
-        let result = tokio::time::timeout(Duration::from_millis(self.wait_ms_max), prepared).await;
+        let guarded = async {
+            match &self.circuit {
+                Some(circuit) => circuit.guard(prepared).await,
+                None => prepared.await,
+            }
+        };
+        let result = tokio::time::timeout(Duration::from_millis(self.wait_ms_max), guarded).await;
         let took = started.elapsed();
         histogram!("receipts_accounts_query_seconds", "query" => query).record(took);
         if took >= SLOW {

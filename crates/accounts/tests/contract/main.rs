@@ -1,6 +1,7 @@
 //! The account store's contract, on SQLite and on PostgreSQL.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod outage;
 mod postgres;
 mod sqlite;
 mod suite;
