@@ -11,6 +11,7 @@ use receipt::Limits;
 use receipt_log::{EmbeddedConfig, KafkaConfig, VerdictsConfig};
 use service::data::DataConfig;
 use service::rate_limit::{QuotasConfig, RedisConfig};
+use service::reload;
 use service::telemetry::{self, TelemetryConfig};
 use verifier::VerifierConfig;
 use warehouse::WarehouseConfig;
@@ -137,7 +138,16 @@ impl SettingsArgs {
         terminal::set_error_format(settings.telemetry.log_format);
         let settings = settings.checked(source, check).map_err(CommandFailure::input)?;
         telemetry::init_logging(&settings.telemetry).map_err(CommandFailure::input)?;
+        let args = self.clone();
+        reload::register("telemetry.log_level", move || args.reload_log_level());
         Ok(settings)
+    }
+
+    /// Reads everything again, and uses its log level alone: no other setting can change in a
+    /// running process.
+    fn reload_log_level(&self) -> Result<(), String> {
+        let settings = self.read(|_, _| {}).map_err(|failure| failure.to_string())?;
+        telemetry::reload_log_level(&settings.telemetry).map_err(|error| error.to_string())
     }
 
     fn sections(&self) -> Result<(Settings, Source), CommandFailure> {

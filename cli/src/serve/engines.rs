@@ -7,6 +7,7 @@ use accounts::Accounts;
 use receipt_log::Log;
 use service::health::Health;
 use service::rate_limit::{RateLimiter, limiter};
+use service::reload;
 use warehouse::{EmbeddedEngine, Target, Warehouse};
 
 use crate::failure::CommandFailure;
@@ -55,6 +56,7 @@ pub async fn warehouse(settings: &Settings) -> Result<(Warehouse, Option<Embedde
     let warehouse = warehouse.map_err(|error| not_open("the warehouse", &error))?;
     let migrated = warehouse.migrate().await;
     migrated.map_err(|error| not_open("the warehouse", &error))?;
+    reload_tls_of(&warehouse, settings);
     Ok((warehouse, None))
 }
 
@@ -64,7 +66,21 @@ pub async fn warehouse(settings: &Settings) -> Result<(Warehouse, Option<Embedde
 /// A certificate file can't be used.
 pub fn warehouse_client(settings: &Settings) -> Result<Warehouse, CommandFailure> {
     let target = Target::of(&settings.warehouse, settings.data.root());
-    Warehouse::new(&target, &settings.warehouse).map_err(CommandFailure::input)
+    let warehouse = Warehouse::new(&target, &settings.warehouse).map_err(CommandFailure::input)?;
+    reload_tls_of(&warehouse, settings);
+    Ok(warehouse)
+}
+
+/// Has SIGHUP read the files of certificates and keys again.
+fn reload_tls_of(warehouse: &Warehouse, settings: &Settings) {
+    if !settings.warehouse.is_https() {
+        return;
+    }
+    let warehouse = warehouse.clone();
+    reload::register(
+        "warehouse.tls_ca_file, tls_certificate_file and tls_key_file",
+        move || warehouse.reload_tls().map_err(|error| error.to_string()),
+    );
 }
 
 /// The counts of the rate limits.

@@ -23,7 +23,7 @@ names: kafka.brokers, warehouse.url, accounts.url, redis.url. A service opens on
 uses the data directory: the logs in it belong to one process at a time, and the APIs find its warehouse while `receipts up` \
 runs there. Flags go over variables, variables over the file.
 
-SIGTERM or Ctrl-C drains, a second one ends the process at once, SIGHUP has no effect. /metrics, /healthz and /readyz are on \
+SIGTERM or Ctrl-C drains, a second one ends the process at once, SIGHUP reads log level and certificates again. /metrics, /healthz and /readyz are on \
 telemetry.metrics_listen.
 
 Examples:

@@ -32,7 +32,8 @@ One address serves everything but metrics: receipts, both APIs with their docume
 Everything stored is in the data directory: log/, verdicts/, warehouse/, accounts.sqlite, and while it runs warehouse.sock and \
 addresses.json (where it listens, for scripts). Flags go over variables, variables over the file. Port 0 takes a \
 free port. SIGTERM or Ctrl-C drains: the gateway finishes its requests, verifier and writer catch up, the engines close; \
-a second one ends the process at once. Nothing acknowledged is lost either way. SIGHUP has no effect.
+a second one ends the process at once. Nothing acknowledged is lost either way. SIGHUP reads log level \
+and certificates again.
 
 Examples:
   receipts up

@@ -21,6 +21,11 @@ pub(crate) struct Service {
 impl Service {
     /// Starts a service, and waits until it is alive.
     pub(crate) fn start(name: &str, args: &[&str], variables: &[(&str, &str)]) -> Self {
+        Self::start_logging(name, args, variables, Stdio::null())
+    }
+
+    /// With its log lines going to `log`.
+    fn start_logging(name: &str, args: &[&str], variables: &[(&str, &str)], log: Stdio) -> Self {
         let [port, metrics] = free_ports().unwrap().map(|port: u16| format!("127.0.0.1:{port}"));
         let mut serve = command();
         serve.args(["serve", name, "--metrics-listen", &metrics]).args(args);
@@ -28,7 +33,7 @@ impl Service {
             serve.args(["--listen", &port]);
         }
         serve.envs(variables.iter().copied());
-        let mut child = serve.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let mut child = serve.stdout(Stdio::null()).stderr(log).spawn().unwrap();
         until("the service", || {
             assert!(child.try_wait().unwrap().is_none(), "{name} ended");
             get(&format!("http://{metrics}"), "/healthz", "").0 == 200
@@ -144,6 +149,31 @@ fn a_hangup_ends_nothing_and_both_signals_drain() {
         service.signal("HUP");
         assert_eq!(service.stop(signal), Some(0), "{name} after SIG{signal}");
     }
+}
+
+#[test]
+fn a_hangup_reads_the_log_level_again_and_keeps_it_when_the_file_is_wrong() {
+    let folder = tempfile::tempdir().unwrap();
+    let [config, log, data] = ["receipts.toml", "log", "data"].map(|name| folder.path().join(name));
+    let set = |level: &str| std::fs::write(&config, format!("[telemetry]\nlog_level = \"{level}\"\n")).unwrap();
+    set("warn");
+    let paths = [&config, &data].map(|path| path.to_str().unwrap());
+    let service = Service::start_logging(
+        "gateway",
+        &["--config", paths[0], "--data", paths[1]],
+        &[],
+        std::fs::File::create(&log).unwrap().into(),
+    );
+    let logged = |words: &str| std::fs::read_to_string(&log).unwrap().contains(words);
+    assert!(!logged("INFO"));
+    set("info");
+    service.signal("HUP");
+    until("the new level", || logged("SIGHUP: read again"));
+    set("loud");
+    service.signal("HUP");
+    until("the fault", || logged("`loud` is no level"));
+    assert_eq!(service.stop("TERM"), Some(0));
+    assert!(logged("draining"), "the level before is in use");
 }
 
 #[test]

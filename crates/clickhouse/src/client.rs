@@ -13,6 +13,8 @@ use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
+use crate::config::is_https;
+use crate::tls::ReloadableTls;
 use crate::{Target, WarehouseConfig, WarehouseError};
 
 /// Below what ClickHouse keeps an idle connection open, so that no request meets a closing one.
@@ -61,6 +63,7 @@ pub const SERVER_SETTINGS: [&str; 13] = [
 #[derive(Debug, Clone)]
 pub struct ClickHouseClient {
     client: clickhouse::Client,
+    tls: Option<Arc<ReloadableTls>>,
     places: Arc<Semaphore>,
     is_server: bool,
     user: String,
@@ -146,9 +149,14 @@ impl ClickHouseClient {
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE_MAX)
             .pool_max_idle_per_host(IDLE_CONNECTIONS_MAX)
-            .build(connector);
+            .build(connector.clone());
         let mut client = clickhouse::Client::with_http_client(http).with_database(&config.database);
         let is_server = matches!(target, Target::Url(_));
+        let has_tls = matches!(target, Target::Url(url) if is_https(url));
+        let tls = has_tls.then(|| ReloadableTls {
+            files: config.tls_files(),
+            connector,
+        });
         // Over a socket of this machine, compression would only cost.
         client = client.with_compression(if is_server { Compression::Lz4 } else { Compression::None });
         client = match target {
@@ -163,6 +171,7 @@ impl ClickHouseClient {
         }
         Ok(Self {
             client,
+            tls: tls.map(Arc::new),
             places: Arc::new(Semaphore::new(config.connections_max)),
             is_server,
             user: config.user.clone().unwrap_or_else(|| "default".to_owned()),
@@ -175,6 +184,16 @@ impl ClickHouseClient {
             keeps_damage,
             answered: Arc::default(),
         })
+    }
+
+    /// Reads the files of certificates and keys again, for further connections of this client and
+    /// its clones. Without TLS there is nothing to read.
+    ///
+    /// # Errors
+    /// A file that can't be used, in words that name the key. Nothing is changed then.
+    pub fn reload_tls(&self) -> Result<(), WarehouseError> {
+        let reloaded = self.tls.as_ref().map_or(Ok(()), |tls| tls.reload());
+        reloaded.map_err(WarehouseError::Config)
     }
 
     /// Shares the other client's record of damage.

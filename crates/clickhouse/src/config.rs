@@ -170,11 +170,11 @@ impl WarehouseConfig {
         }
     }
 
-    pub(crate) fn tls_files(&self) -> TlsFiles<'_> {
+    pub(crate) fn tls_files(&self) -> TlsFiles {
         TlsFiles {
-            ca: self.tls_ca_file.as_deref(),
-            certificate: self.tls_certificate_file.as_deref(),
-            key: self.tls_key_file.as_deref(),
+            ca: self.tls_ca_file.clone(),
+            certificate: self.tls_certificate_file.clone(),
+            key: self.tls_key_file.clone(),
         }
     }
 

@@ -13,6 +13,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::proxy::Tunnel;
 use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 use hyper_util::rt::TokioIo;
+use parking_lot::RwLock;
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::ClientConfig;
@@ -27,7 +28,7 @@ use crate::stream::ClientStream;
 pub struct StreamConnector {
     socket: Option<PathBuf>,
     proxies: Option<Arc<Matcher>>,
-    tls: Option<Arc<ClientConfig>>,
+    tls: Option<Arc<RwLock<Arc<ClientConfig>>>>,
     wait_max: Duration,
 }
 
@@ -39,7 +40,7 @@ impl StreamConnector {
         Self {
             socket: None,
             proxies: None,
-            tls,
+            tls: tls.map(|tls| Arc::new(RwLock::new(tls))),
             wait_max,
         }
     }
@@ -60,6 +61,14 @@ impl StreamConnector {
             proxies: None,
             tls: None,
             wait_max,
+        }
+    }
+
+    /// Has further connections, those of clones too, use `tls`. Open ones continue. Without effect
+    /// on a connector without TLS.
+    pub fn replace_tls(&self, tls: Arc<ClientConfig>) {
+        if let Some(used) = &self.tls {
+            *used.write() = tls;
         }
     }
 
@@ -102,7 +111,8 @@ impl StreamConnector {
         if !is_https {
             return Ok(ClientStream::Tcp(TokioIo::new(stream)));
         }
-        let tls = self.tls.ok_or_else(|| io::Error::other("TLS isn't configured"))?;
+        let tls = self.tls.as_ref().map(|tls| Arc::clone(&tls.read()));
+        let tls = tls.ok_or_else(|| io::Error::other("TLS isn't configured"))?;
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
         let stream = TlsConnector::from(tls).connect(name, stream).await?;
         Ok(ClientStream::Tls(Box::new(TokioIo::new(stream))))

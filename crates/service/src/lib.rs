@@ -6,6 +6,7 @@
 //! | [`telemetry`], [`metrics`] | log lines on stderr, the list of metrics |
 //! | [`health`] | what readiness is made of |
 //! | [`shutdown`] | signals and the time to drain |
+//! | [`reload`] | what SIGHUP has the process read again |
 //! | [`problem`] | error kind -> HTTP status and RFC 9457 body, in one table |
 //! | [`problem_page`] | the pages that a problem's `type` names |
 //! | [`request_id`] | `X-Request-Id` |
@@ -29,6 +30,7 @@ pub mod metrics;
 pub mod problem;
 pub mod problem_page;
 pub mod rate_limit;
+pub mod reload;
 pub mod request_id;
 pub mod retry;
 pub mod shutdown;

@@ -1,5 +1,5 @@
 //! Shutdown: SIGTERM or SIGINT requests a drain, a second one ends the process at once, and a drain
-//! has a deadline. SIGHUP, which ends a process by default, has no effect.
+//! has a deadline. SIGHUP, which ends a process by default, has it read files again.
 
 use std::future::Future;
 use std::time::Duration;
@@ -7,11 +7,13 @@ use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+use crate::reload;
+
 /// The exit status after a second signal: 128 + SIGINT, as a shell reports an interrupted command.
 pub const INTERRUPTED_EXIT: i32 = 130;
 
 /// A token that the first SIGTERM or SIGINT cancels. The second ends the process with
-/// [`INTERRUPTED_EXIT`]. SIGHUP only writes a log line.
+/// [`INTERRUPTED_EXIT`]. SIGHUP calls [`reload::start`].
 ///
 /// # Errors
 /// The signal handlers can't be set. Must be called within a tokio runtime.
@@ -47,9 +49,7 @@ impl Signals {
             tokio::select! {
                 _ = self.terminate.recv() => return "SIGTERM",
                 _ = self.interrupt.recv() => return "SIGINT",
-                _ = self.hangup.recv() => {
-                    tracing::info!("SIGHUP has no effect: restart the process to read the configuration again");
-                }
+                _ = self.hangup.recv() => reload::start(),
             }
         }
     }

@@ -12,8 +12,8 @@ pub use metrics_exporter_prometheus::PrometheusHandle;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::{EnvFilter, reload};
 
 use config::{ConfigFaults, Section};
 
@@ -81,10 +81,19 @@ pub enum TelemetryError {
     /// A subscriber of someone else's is in place.
     #[error("logging is already set up: {0}")]
     Logging(#[from] tracing_subscriber::util::TryInitError),
+    /// [`init_logging`] wasn't called.
+    #[error("no log was started")]
+    NoLog,
     /// The recorder's own configuration, or a recorder of someone else's in place.
     #[error("metrics can't be set up: {0}")]
     Metrics(String),
 }
+
+/// Replaces the filter of the running log.
+type SetFilter = Box<dyn Fn(EnvFilter) -> Result<(), reload::Error> + Send + Sync>;
+
+/// Set by [`init_logging`].
+static SET_FILTER: OnceLock<SetFilter> = OnceLock::new();
 
 /// Starts log lines on stderr, in colour only on a terminal. A line that repeats is left out and
 /// counted.
@@ -97,11 +106,8 @@ pub fn init_logging(config: &TelemetryConfig) -> Result<(), TelemetryError> {
 
     slow::set(config.slow_request_ms);
 
-    // h2 warns of every connection that it ends, so whoever connects could fill the log; what is
-    // given stands over it.
-    let filter = EnvFilter::builder().parse(format!("h2=error,{}", config.log_level))?;
     let lines = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+        .with_env_filter(filter(config)?)
         .with_writer(std::io::stderr)
         // Its way to report a line that can't be written is `eprintln!`, which panics on the same
         // full disk.
@@ -110,15 +116,42 @@ pub fn init_logging(config: &TelemetryConfig) -> Result<(), TelemetryError> {
         LogFormat::Text => {
             let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
             let format = collapse::Collapse::new(tracing_subscriber::fmt::format(), false);
-            lines.with_ansi(colour).event_format(format).finish().try_init()?;
+            let lines = lines.with_ansi(colour).event_format(format).with_filter_reloading();
+            let handle = lines.reload_handle();
+            lines.finish().try_init()?;
+            set_filter_by(move |filter| handle.reload(filter));
         }
         LogFormat::Json => {
             let format = tracing_subscriber::fmt::format().json().flatten_event(true);
             let format = collapse::Collapse::new(format, true);
-            lines.json().event_format(format).finish().try_init()?;
+            let lines = lines.json().event_format(format).with_filter_reloading();
+            let handle = lines.reload_handle();
+            lines.finish().try_init()?;
+            set_filter_by(move |filter| handle.reload(filter));
         }
     }
     Ok(())
+}
+
+fn filter(config: &TelemetryConfig) -> Result<EnvFilter, tracing_subscriber::filter::ParseError> {
+    // h2 warns of every connection that it ends, so whoever connects could fill the log; what is
+    // given stands over it.
+    EnvFilter::builder().parse(format!("h2=error,{}", config.log_level))
+}
+
+fn set_filter_by(set: impl Fn(EnvFilter) -> Result<(), reload::Error> + Send + Sync + 'static) {
+    // A second subscriber was refused before.
+    let _ = SET_FILTER.set(Box::new(set));
+}
+
+/// Has the running log use `log_level` of `config` from now on.
+///
+/// # Errors
+/// The filter is wrong, or no log was started.
+pub fn reload_log_level(config: &TelemetryConfig) -> Result<(), TelemetryError> {
+    let filter = filter(config)?;
+    let set = SET_FILTER.get().ok_or(TelemetryError::NoLog)?;
+    set(filter).map_err(|_| TelemetryError::NoLog)
 }
 
 /// Buckets of everything in seconds: 50 microseconds to a minute, about 2.5 steps a decade.

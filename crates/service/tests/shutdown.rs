@@ -5,11 +5,13 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
+use service::reload;
 use service::shutdown::{INTERRUPTED_EXIT, signals};
 
 /// Line that the child prints when it may be sent a signal.
 const LISTENING: &str = "listening";
 const DRAINING: &str = "draining";
+const READ_AGAIN: &str = "read again";
 
 /// Not a test by itself: the process that the tests below send signals to.
 #[test]
@@ -20,6 +22,11 @@ fn child() {
         .build()
         .unwrap();
     runtime.block_on(async {
+        reload::register("a file", || {
+            println!("{READ_AGAIN}");
+            Ok(())
+        });
+        reload::register("a broken file", || Err("it holds something else".to_owned()));
         let token = signals().unwrap();
         println!("{LISTENING}");
         token.cancelled().await;
@@ -78,11 +85,12 @@ fn one_signal_drains() {
 }
 
 #[test]
-fn a_hangup_neither_drains_nor_ends() {
+fn a_hangup_reads_files_again_and_neither_drains_nor_ends() {
     let mut process = start(true);
     process.wait_for(LISTENING);
     for _ in 0..3 {
         process.send("HUP");
+        process.wait_for(READ_AGAIN);
     }
     process.send("TERM");
     process.wait_for(DRAINING);

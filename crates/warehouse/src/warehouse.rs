@@ -77,6 +77,17 @@ impl Warehouse {
         Ok(warehouse)
     }
 
+    /// Reads the files of certificates and keys again, for further connections to every shard.
+    ///
+    /// # Errors
+    /// As [`ClickHouseClient::reload_tls`].
+    pub fn reload_tls(&self) -> Result<(), WarehouseError> {
+        for shard in self.shards() {
+            shard.client.reload_tls()?;
+        }
+        self.client.reload_tls()
+    }
+
     /// Returns the layout of the tables.
     pub(crate) fn layout(&self) -> Layout<'_> {
         Layout {

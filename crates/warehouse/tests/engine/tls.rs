@@ -2,7 +2,8 @@
 //! something that ends TLS.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tokio::net::{TcpListener, TcpStream};
@@ -47,8 +48,8 @@ impl Authority {
     }
 }
 
-/// Ends TLS before the endpoint and requests a certificate of the authority's. Returns its port.
-async fn serve(authority: &Authority, (certificate, key): &(PathBuf, PathBuf)) -> u16 {
+/// Ends TLS as a server that requests a certificate of the authority's.
+fn acceptor(authority: &Authority, (certificate, key): &(PathBuf, PathBuf)) -> TlsAcceptor {
     let chain = CertificateDer::pem_file_iter(certificate).unwrap().map(Result::unwrap);
     let mut roots = RootCertStore::empty();
     roots
@@ -64,13 +65,17 @@ async fn serve(authority: &Authority, (certificate, key): &(PathBuf, PathBuf)) -
         .with_client_cert_verifier(clients)
         .with_single_cert(chain.collect(), PrivateKeyDer::from_pem_file(key).unwrap())
         .unwrap();
-    let acceptor = TlsAcceptor::from(Arc::new(server));
+    TlsAcceptor::from(Arc::new(server))
+}
+
+/// Puts TLS before the endpoint, for each connection the acceptor of that moment. Returns its port.
+async fn serve(acceptor: Arc<Mutex<TlsAcceptor>>) -> u16 {
     let endpoint = tcp().await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            let acceptor = acceptor.clone();
+            let acceptor = acceptor.lock().unwrap().clone();
             tokio::spawn(async move {
                 let mut stream = acceptor.accept(stream).await?;
                 let mut inner = TcpStream::connect(endpoint).await?;
@@ -89,7 +94,7 @@ fn a_server_is_trusted_by_its_authority_and_trusts_us_by_our_certificate() {
     let server = ours.issue(directory.path(), "localhost");
     let client = ours.issue(directory.path(), "verifier");
     run(async {
-        let port = serve(&ours, &server).await;
+        let port = serve(Arc::new(Mutex::new(acceptor(&ours, &server)))).await;
         let base = WarehouseConfig {
             url: Some(format!("https://localhost:{port}")),
             user: Some(USER.to_owned()),
@@ -120,5 +125,58 @@ fn a_server_is_trusted_by_its_authority_and_trusts_us_by_our_certificate() {
             let error = refused.map(drop).unwrap_err();
             assert!(matches!(error, WarehouseError::Unavailable(_)), "{why}: {error}");
         }
+    });
+}
+
+/// Server and client change to another authority while the client runs.
+#[test]
+fn files_that_are_read_again_are_for_further_connections() {
+    let directory = tempfile::tempdir().unwrap();
+    let [before, after] = ["before", "after"].map(|name| {
+        let directory = directory.path().join(name);
+        std::fs::create_dir(&directory).unwrap();
+        let authority = Authority::new(&directory, "ca");
+        let (server, client) = (
+            authority.issue(&directory, "localhost"),
+            authority.issue(&directory, "client"),
+        );
+        (authority, server, client)
+    });
+    let mounted = |name: &str| directory.path().join(name);
+    let mount = |(authority, _, client): &(Authority, _, (PathBuf, PathBuf))| {
+        for (from, to) in [(&authority.file, "ca"), (&client.0, "crt"), (&client.1, "key")] {
+            std::fs::copy(from, mounted(to)).unwrap();
+        }
+    };
+    mount(&before);
+    run(async {
+        let server = Arc::new(Mutex::new(acceptor(&before.0, &before.1)));
+        let url = format!("https://localhost:{}", serve(Arc::clone(&server)).await);
+        let config = WarehouseConfig {
+            url: Some(url.clone()),
+            user: Some(USER.to_owned()),
+            password: Some(PASSWORD.into()),
+            tls_ca_file: Some(mounted("ca")),
+            tls_certificate_file: Some(mounted("crt")),
+            tls_key_file: Some(mounted("key")),
+            ..config()
+        };
+        let warehouse = Warehouse::connect(&Target::Url(url), &config).await.unwrap();
+        *server.lock().unwrap() = acceptor(&after.0, &after.1);
+        // Over the connection of before.
+        warehouse.ping().await.unwrap();
+
+        std::fs::write(mounted("ca"), "no certificate").unwrap();
+        let error = warehouse.reload_tls().unwrap_err().to_string();
+        assert!(error.contains("warehouse.tls_ca_file"), "{error}");
+        warehouse.ping().await.unwrap();
+        // Longer than a connection rests: the next one is new, and of the files of before.
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        let error = warehouse.ping().await.unwrap_err();
+        assert!(matches!(error, WarehouseError::Unavailable(_)), "{error}");
+
+        mount(&after);
+        warehouse.outside().reload_tls().unwrap();
+        warehouse.ping().await.unwrap();
     });
 }

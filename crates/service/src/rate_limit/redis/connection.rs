@@ -1,5 +1,6 @@
 //! The connection: made, watched, given up and made again. While there is none, nobody asks.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use tokio_rustls::rustls::crypto::aws_lc_rs;
 
 use super::{Asking, RedisConfig, RedisError};
 use crate::health::Component;
+use crate::reload;
 
 /// Time-outs in a row after which the connection is given up: one may be a pause of ours or of
 /// Redis's.
@@ -92,39 +94,24 @@ impl Link {
 
 /// Settings of a connection.
 pub(super) struct Connector {
-    client: Client,
+    /// Replaced when SIGHUP has `redis.tls_ca_file` read again.
+    client: Arc<Mutex<Client>>,
     wait_max: Duration,
 }
 
 impl Connector {
     pub(super) fn new(config: &RedisConfig) -> Result<Self, RedisError> {
-        let fault = |key, what: String| RedisError { key, what };
-        let info = config.connection().map_err(|what| fault("url", what))?;
-        let client = if matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
-            // The client takes the process's provider; whoever set one already meant it.
-            let _ = aws_lc_rs::default_provider().install_default();
-            let root_cert = match &config.tls_ca_file {
-                None => None,
-                Some(path) => {
-                    let read = std::fs::read(path);
-                    let read = read.map_err(|error| fault("tls_ca_file", format!("{}: {error}", path.display())))?;
-                    if !read.windows(10).any(|bytes| bytes == b"-----BEGIN") {
-                        return Err(fault(
-                            "tls_ca_file",
-                            format!("{}: it holds no PEM certificate", path.display()),
-                        ));
-                    }
-                    Some(read)
+        let client = Arc::new(Mutex::new(client(config)?));
+        if config.tls_ca_file.is_some() {
+            let (config, used) = (config.clone(), Arc::downgrade(&client));
+            reload::register("redis.tls_ca_file", move || {
+                let read = self::client(&config).map_err(|error| error.to_string())?;
+                if let Some(used) = used.upgrade() {
+                    *used.lock() = read;
                 }
-            };
-            let certificates = TlsCertificates {
-                client_tls: None,
-                root_cert,
-            };
-            Client::build_with_tls(info, certificates).map_err(|error| fault("tls_ca_file", error.to_string()))?
-        } else {
-            Client::open(info).map_err(|error| fault("url", error.to_string()))?
-        };
+                Ok(())
+            });
+        }
         Ok(Self {
             client,
             wait_max: Duration::from_millis(config.connect_ms_max),
@@ -159,8 +146,9 @@ impl Connector {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(None)
             .set_response_timeout(None);
+        let client = self.client.lock().clone();
         let connecting = async {
-            let connection = self.client.get_multiplexed_async_connection_with_config(&config);
+            let connection = client.get_multiplexed_async_connection_with_config(&config);
             let mut connection = connection.await?;
             asking.probe(&mut connection).await?;
             Ok(connection)
@@ -170,6 +158,37 @@ impl Connector {
             Ok(Err::<_, redis::RedisError>(error)) => link.show_degraded(&error.to_string()),
             Err(_) => link.show_degraded(&format!("no connection within {} ms", self.wait_max.as_millis())),
         }
+    }
+}
+
+/// A client that knows whom to trust: it reads `redis.tls_ca_file`.
+fn client(config: &RedisConfig) -> Result<Client, RedisError> {
+    let fault = |key, what: String| RedisError { key, what };
+    let info = config.connection().map_err(|what| fault("url", what))?;
+    if matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
+        // The client takes the process's provider; whoever set one already meant it.
+        let _ = aws_lc_rs::default_provider().install_default();
+        let root_cert = match &config.tls_ca_file {
+            None => None,
+            Some(path) => {
+                let read = std::fs::read(path);
+                let read = read.map_err(|error| fault("tls_ca_file", format!("{}: {error}", path.display())))?;
+                if !read.windows(10).any(|bytes| bytes == b"-----BEGIN") {
+                    return Err(fault(
+                        "tls_ca_file",
+                        format!("{}: it holds no PEM certificate", path.display()),
+                    ));
+                }
+                Some(read)
+            }
+        };
+        let certificates = TlsCertificates {
+            client_tls: None,
+            root_cert,
+        };
+        Client::build_with_tls(info, certificates).map_err(|error| fault("tls_ca_file", error.to_string()))
+    } else {
+        Client::open(info).map_err(|error| fault("url", error.to_string()))
     }
 }
 
