@@ -153,8 +153,8 @@ pub fn start(
     (router::router(&app, live, local), work)
 }
 
-/// Serves `listener` until `shutdown` and for `config.drain_delay_ms` more. Then it ends streams and
-/// finishes what is in progress, for at most `config.drain_ms_max`.
+/// Serves `listener` until `shutdown` and for `config.drain_delay_ms` more. Then it ends streams
+/// and finishes what is in progress, for at most `config.drain_ms_max`.
 pub async fn run(listener: TcpListener, config: AnalyticsConfig, deps: Deps, shutdown: CancellationToken) {
     let local = listener.local_addr().ok().or(config.listen).unwrap_or(DEFAULT_LISTEN);
     let connections = config.connections();

@@ -178,8 +178,8 @@ pub fn start(
     (router::router(&app), work)
 }
 
-/// Serves `listener` until `shutdown` and for `config.drain_delay_ms` more. Then it finishes what is
-/// in progress, requests and a mail at the same time, for at most `config.drain_ms_max`.
+/// Serves `listener` until `shutdown` and for `config.drain_delay_ms` more. Then it finishes what
+/// is in progress, requests and a mail at the same time, for at most `config.drain_ms_max`.
 pub async fn run(listener: TcpListener, config: PublisherConfig, deps: Deps, shutdown: CancellationToken) {
     let local = listener.local_addr().ok().or(config.listen).unwrap_or(DEFAULT_LISTEN);
     let connections = config.connections();

@@ -122,8 +122,8 @@ async fn a_drain_under_load_acknowledges_only_what_is_stored() {
     gateway.ended().await.unwrap();
 }
 
-/// Clients behind a load balancer that notices after half of the delay: each leaves when it is asked
-/// to, and no request fails.
+/// Clients behind a load balancer that notices after half of the delay: each leaves when it is
+/// asked to, and no request fails.
 #[tokio::test]
 async fn no_request_fails_while_load_balancers_learn_of_the_end() {
     let gateway = Running::with(|config| config.drain_delay_ms = 3_000).await;
