@@ -15,11 +15,12 @@ use receipt::Judge;
 use receipt_log::{LogInspector, LogProcessor};
 use service::cpu::CpuPool;
 use service::health::{Health, Parts};
-use service::retry::{Retry, cancel_after};
+use service::retry::Retry;
+use service::shutdown::drain;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
-use tracing::error;
+use tracing::{error, warn};
 
 use crate::config::VerifierConfig;
 use crate::consuming::PartitionConsumer;
@@ -50,7 +51,8 @@ pub struct Deps {
     pub health: Health,
 }
 
-/// Runs until `shutdown`, then finishes the blocks in flight (at most `drain_ms_max`) and returns.
+/// Runs until `shutdown`, then finishes the blocks in flight, for at most `drain_ms_max`. What an
+/// engine that is away keeps it from finishing is dropped: the next owner judges it again.
 ///
 /// # Errors
 /// [`VerifierError`]: what no pause can cure.
@@ -61,11 +63,11 @@ pub async fn run(config: VerifierConfig, deps: Deps, shutdown: CancellationToken
         parts: Parts::new(deps.health.register("verifier")),
         wait_ms_min: config.retry_wait_ms_min,
         wait_ms_max: config.retry_wait_ms_max,
-        stop: stop.clone(),
+        stop: shutdown.clone(),
     };
     let readiness = retry.parts.clone();
     let interval = Duration::from_millis(config.idle_interval_ms);
-    let mut observed = Observed::start(Arc::clone(&deps.receipts), interval, stop.clone());
+    let mut observed = Observed::start(Arc::clone(&deps.receipts), interval, stop);
     let (to_stages, polled) = mpsc::channel(1);
     let (encoded_blocks, mut encoded) = mpsc::channel(1);
     let stages = Stages::new(
@@ -78,7 +80,6 @@ pub async fn run(config: VerifierConfig, deps: Deps, shutdown: CancellationToken
     );
     let mut staging = AbortOnDropHandle::new(tokio::spawn(stages.clone().run(polled, encoded_blocks)));
     let mut consuming = PartitionConsumer::new(&config, deps.processor, deps.receipts, deps.verdicts, retry);
-    let _draining = cancel_after(shutdown.clone(), stop, Duration::from_millis(config.drain_ms_max));
 
     let mut is_interrupted = false;
     let ended = loop {
@@ -113,10 +114,16 @@ pub async fn run(config: VerifierConfig, deps: Deps, shutdown: CancellationToken
     // Blocks in flight are finished, unless the one before them wasn't appended: then they would
     // leave a gap. What was only gathered is read again by the next owner.
     drop(to_stages);
-    while !is_interrupted && let Some(block) = encoded.recv().await {
-        if consuming.append(block).await.is_err() {
-            break;
+    let finishing = async {
+        while !is_interrupted && let Some(block) = encoded.recv().await {
+            if consuming.append(block).await.is_err() {
+                break;
+            }
         }
+    };
+    let drain_max = Duration::from_millis(config.drain_ms_max);
+    if let Err(late) = drain("blocks in flight", &shutdown, drain_max, finishing).await {
+        warn!(%late, "left to their next owner");
     }
     if let Err(failed) = &ended {
         readiness.failed("verifier", failed.to_string());
