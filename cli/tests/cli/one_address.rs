@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use crate::command::{key, ndjson, receipt, receipts, sign};
-use crate::running::{Up, get, new_api_key, post, until};
+use crate::running::{Up, get, new_api_key, on, post, until};
 use serde_json::{Value, json};
 use test_engines::http::{self, Answer};
 
@@ -19,6 +19,49 @@ fn links(of: &Value) -> Vec<String> {
         Value::Object(lists) => lists.values().flat_map(links).collect(),
         _ => Vec::new(),
     }
+}
+
+/// From SIGTERM on for `drain_delay_ms`: a load balancer that learns late gets answers, of all
+/// services, and clients are asked to leave.
+#[test]
+fn a_process_that_ends_serves_until_load_balancers_know() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let api_key = new_api_key(&data, "news.example", &[]);
+    let variables = [("RECEIPTS_GATEWAY_DRAIN_DELAY_MS", "10000")];
+    let up = Up::start_set_at_one_address(&data, &variables);
+    let (url, metrics) = (up.url("gateway"), up.url("metrics"));
+    let mut resting = TcpStream::connect(url.strip_prefix("http://").unwrap()).unwrap();
+    // Head of the next answer, behind the body of the one before.
+    let mut ask = |path: &str| {
+        let head = format!("GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {api_key}\r\n\r\n");
+        resting.write_all(head.as_bytes()).unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0; 1];
+            resting.read_exact(&mut byte).unwrap();
+            head.push(byte[0]);
+        }
+        String::from_utf8(head).unwrap().to_ascii_lowercase()
+    };
+    assert!(!ask("/healthz").contains("connection: close"));
+    let ending = std::thread::spawn(move || up.stop());
+    until("the drain", || get(&metrics, "/readyz", "").0 == 503);
+    assert_eq!(get(&metrics, "/readyz", "").1["status"], "draining");
+    for (path, wanted) in [
+        ("/.well-known/receipts-keys.json", 200),
+        ("/api/v1/analytics/dashboard", 200),
+        ("/api/v1/publisher/entries", 200),
+    ] {
+        assert_eq!(get(&url, path, &api_key).0, wanted, "{path}");
+    }
+    let head = ask("/.well-known/receipts-keys.json");
+    assert!(
+        head.contains("http/1.1 200") && head.contains("connection: close"),
+        "{head}"
+    );
+    assert_eq!(ending.join().unwrap(), 0);
+    assert!(TcpStream::connect(url.strip_prefix("http://").unwrap()).is_err());
 }
 
 #[test]

@@ -77,7 +77,12 @@ impl Up {
 
     /// With all services on one port.
     pub(crate) fn start_at_one_address(data: &Path) -> Self {
-        let up = Self::spawn_at_one_address(data, &[], &[], Stdio::null(), Stdio::null());
+        Self::start_set_at_one_address(data, &[])
+    }
+
+    /// With settings as environment variables, and all services on one port.
+    pub(crate) fn start_set_at_one_address(data: &Path, variables: &[(&str, &str)]) -> Self {
+        let up = Self::spawn_at_one_address(data, &[], variables, Stdio::null(), Stdio::null());
         until("readiness", || {
             ["gateway", "metrics"]
                 .iter()

@@ -139,6 +139,8 @@ impl Accounts {
         work: impl Future<Output = Result<T, AccountsError>>,
     ) -> Result<T, AccountsError> {
         let started = Instant::now();
+        // The futures around it would each have a copy of its state.
+        let work = std::pin::pin!(work);
         let prepared = async {
             self.preparation.ensure().await?;
             work.await

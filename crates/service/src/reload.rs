@@ -18,9 +18,17 @@ pub fn register(name: &'static str, read: impl Fn() -> Result<(), String> + Send
     PARTS.lock().push(Part { name, read });
 }
 
-/// Reads everything again. Blocks on files. A part that can't be read stays as it is, and the log
+/// Reads everything again on a thread of its own: files may block, and another signal mustn't wait.
+pub(crate) fn start() {
+    let started = std::thread::Builder::new().name("reload".to_owned()).spawn(run);
+    if let Err(error) = started {
+        tracing::error!(%error, "SIGHUP: nothing is read again, as no thread can be started");
+    }
+}
+
+/// Reads everything again. A part that can't be read stays as it is, and the log
 /// has the reason.
-pub fn run() {
+fn run() {
     let parts = PARTS.lock();
     for Part { name, read } in parts.iter() {
         match read() {

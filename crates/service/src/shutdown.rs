@@ -13,7 +13,7 @@ use crate::reload;
 pub const INTERRUPTED_EXIT: i32 = 130;
 
 /// A token that the first SIGTERM or SIGINT cancels. The second ends the process with
-/// [`INTERRUPTED_EXIT`]. SIGHUP runs [`reload::run`].
+/// [`INTERRUPTED_EXIT`]. SIGHUP calls [`reload::start`].
 ///
 /// # Errors
 /// The signal handlers can't be set. Must be called within a tokio runtime.
@@ -49,8 +49,7 @@ impl Signals {
             tokio::select! {
                 _ = self.terminate.recv() => return "SIGTERM",
                 _ = self.interrupt.recv() => return "SIGINT",
-                // Its end isn't waited for: another signal mustn't wait for a file.
-                _ = self.hangup.recv() => drop(tokio::task::spawn_blocking(reload::run)),
+                _ = self.hangup.recv() => reload::start(),
             }
         }
     }
