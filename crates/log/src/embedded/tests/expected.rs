@@ -12,7 +12,7 @@ use crate::{
 
 /// A record with a body that can't be compressed; few lengths, so that frames of different lives
 /// often end at the same byte.
-pub(super) fn record(number: usize, name: String) -> Record {
+pub(in crate::embedded) fn record(number: usize, name: String) -> Record {
     let mut random = StdRng::seed_from_u64(number as u64);
     let bytes = [500, 500, 500, 500, 90, 6000][random.random_range(0..6)];
     let mut body = vec![0; bytes];

@@ -10,5 +10,5 @@
 
 mod crashes;
 pub(super) mod disk;
-mod expected;
+pub(super) mod expected;
 mod machine;
