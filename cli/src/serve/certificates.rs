@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use http_client::trust;
+use service::reload;
 use url::Url;
 
 use crate::settings::Settings;
@@ -10,17 +11,38 @@ use crate::settings::Settings;
 /// Parameters of PostgreSQL's URL that name files of certificates.
 const POSTGRES_FILES: [&str; 2] = ["sslrootcert", "sslcert"];
 
-/// Publishes when the first certificate of each file ends. A file that a section reads has been
-/// checked by it; a fault of another one is the engine's to report.
+/// Settings whose files SIGHUP has the process read again.
+const READ_AGAIN: [&str; 3] = [
+    "warehouse.tls_ca_file",
+    "warehouse.tls_certificate_file",
+    "redis.tls_ca_file",
+];
+
+/// Publishes when the first certificate of each file ends, as the process has read it: again after
+/// a SIGHUP, where that has it read again. A file that a section reads has been checked by it; a
+/// fault of another one is the engine's to report.
 pub(super) fn publish(settings: &Settings) {
-    for (setting, path) in files(settings) {
-        match trust::first_end_s(&path) {
-            Ok(end_s) => {
-                let gauge = metrics::gauge!("receipts_certificate_expiry_timestamp_seconds", "setting" => setting);
-                gauge.set(end_s as f64);
-            }
-            Err(error) => tracing::warn!(%error, "{setting}: the end of its certificates is unknown"),
+    let files = files(settings);
+    files.iter().for_each(publish_end);
+    let read_again: Vec<_> = files
+        .into_iter()
+        .filter(|(setting, _)| READ_AGAIN.contains(setting))
+        .collect();
+    if !read_again.is_empty() {
+        reload::register("the ends of certificates", move || {
+            read_again.iter().for_each(publish_end);
+            Ok(())
+        });
+    }
+}
+
+fn publish_end((setting, path): &(&'static str, PathBuf)) {
+    match trust::first_end_s(path) {
+        Ok(end_s) => {
+            let gauge = metrics::gauge!("receipts_certificate_expiry_timestamp_seconds", "setting" => *setting);
+            gauge.set(end_s as f64);
         }
+        Err(error) => tracing::warn!(%error, "{setting}: the end of its certificates is unknown"),
     }
 }
 

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use crate::command::{key, ndjson, receipt, receipts, sign};
-use crate::running::{Up, get, new_api_key, on, post, until};
+use crate::running::{Up, get, new_api_key, post, until};
 use serde_json::{Value, json};
 use test_engines::http::{self, Answer};
 
