@@ -1,7 +1,6 @@
 //! The command line of `compare`.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
@@ -81,42 +80,4 @@ pub enum Program {
     /// A server to be measured, until its standard input ends.
     #[command(hide = true)]
     Serve(ServeArguments),
-}
-
-/// Extent of the measurement.
-#[derive(Debug, Clone)]
-pub struct Effort {
-    /// Rounds whose median counts; one more comes before them and is thrown away.
-    pub rounds: usize,
-    /// A round of pure computing.
-    pub compute_time: Duration,
-    /// Single receipts in a round over HTTP or to the log.
-    pub singles: u64,
-    /// Batches in a round over HTTP or to the log.
-    pub batches: u64,
-    /// Time for which the whole service is kept busy.
-    pub service_time: Duration,
-}
-
-impl Effort {
-    /// The effort of a run.
-    #[must_use]
-    pub fn new(quick: bool) -> Self {
-        if quick {
-            return Self {
-                rounds: 3,
-                compute_time: Duration::from_millis(30),
-                singles: 20_000,
-                batches: 100,
-                service_time: Duration::from_secs(5),
-            };
-        }
-        Self {
-            rounds: 11,
-            compute_time: Duration::from_millis(200),
-            singles: 100_000,
-            batches: 600,
-            service_time: Duration::from_secs(30),
-        }
-    }
 }

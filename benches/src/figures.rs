@@ -15,10 +15,11 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 
-use crate::arguments::{Effort, RunArguments};
+use crate::arguments::RunArguments;
 use crate::machine::Machine;
 use crate::progress::Progress;
 use crate::report::Report;
+use crate::rounds::Effort;
 use crate::row::Row;
 use crate::scratch::Scratch;
 

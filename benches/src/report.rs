@@ -7,8 +7,8 @@ use anstyle::{AnsiColor, Style};
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-use crate::arguments::Effort;
 use crate::machine::Machine;
+use crate::rounds::Effort;
 use crate::row::{Row, number};
 
 /// A whole run.

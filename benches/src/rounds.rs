@@ -95,6 +95,44 @@ pub fn units_per_second(time: Duration, mut pass: impl FnMut() -> u64) -> f64 {
     units as f64 / began.elapsed().as_secs_f64()
 }
 
+/// Extent of the measurement.
+#[derive(Debug, Clone)]
+pub struct Effort {
+    /// Rounds whose median counts; one more comes before them and is thrown away.
+    pub rounds: usize,
+    /// A round of pure computing.
+    pub compute_time: Duration,
+    /// Single receipts in a round over HTTP or to the log.
+    pub singles: u64,
+    /// Batches in a round over HTTP or to the log.
+    pub batches: u64,
+    /// Time for which the whole service is kept busy.
+    pub service_time: Duration,
+}
+
+impl Effort {
+    /// The effort of a run.
+    #[must_use]
+    pub fn new(quick: bool) -> Self {
+        if quick {
+            return Self {
+                rounds: 3,
+                compute_time: Duration::from_millis(30),
+                singles: 20_000,
+                batches: 100,
+                service_time: Duration::from_secs(5),
+            };
+        }
+        Self {
+            rounds: 11,
+            compute_time: Duration::from_millis(200),
+            singles: 100_000,
+            batches: 600,
+            service_time: Duration::from_secs(30),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

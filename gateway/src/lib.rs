@@ -107,8 +107,8 @@ pub struct Deps {
     pub acknowledgement_keys: Arc<AcknowledgementKeys>,
 }
 
-/// Serves `listener` until `shutdown` and for `drain_delay_ms` more, in which clients are asked to
-/// leave. Then drains for at most `drain_ms_max`. Reports every second
+/// Serves `listener` until `shutdown` and for `drain_delay_ms` more, in which connections are
+/// closed after their answers. Then drains for at most `drain_ms_max`. Reports every second
 /// whether the log takes records.
 ///
 /// # Errors

@@ -38,11 +38,11 @@ pub(crate) const REFUSALS: &str = "refusals";
 type ReceiptWithEvidence = (ExportedReceipt, StoredEvidence);
 
 /// Name of a column, and its value in a row.
-type Column<T> = (&'static str, fn(&T) -> Value);
+type ExportColumn<T> = (&'static str, fn(&T) -> Value);
 
 /// Columns of receipts, each with its value. An empty text is an absent one, and bytes of evidence
 /// are in base64.
-const RECEIPT_COLUMNS: [Column<ReceiptWithEvidence>; 28] = [
+const RECEIPT_COLUMNS: [ExportColumn<ReceiptWithEvidence>; 28] = [
     ("receiptId", |(receipt, _)| json!(receipt.key.receipt_id)),
     ("publisher", |(receipt, _)| json!(receipt.key.publisher)),
     ("timestamp", |(receipt, _)| json!(rfc3339_ms(receipt.key.timestamp_ms))),
@@ -89,7 +89,7 @@ const RECEIPT_COLUMNS: [Column<ReceiptWithEvidence>; 28] = [
     }),
 ];
 /// Columns of refusals, each with its value.
-const REFUSAL_COLUMNS: [Column<Rejected>; 9] = [
+const REFUSAL_COLUMNS: [ExportColumn<Rejected>; 9] = [
     ("position", |refusal| json!(refusal.position.to_string())),
     ("publisher", |refusal| json!(refusal.publisher)),
     ("receivedAt", |refusal| json!(rfc3339_ms(refusal.received_at_ms))),
@@ -106,7 +106,7 @@ fn stated(text: &str) -> Value {
     json!(Some(text).filter(|text| !text.is_empty()))
 }
 
-fn row<T>(columns: &[Column<T>], of: &T) -> Vec<Value> {
+fn row<T>(columns: &[ExportColumn<T>], of: &T) -> Vec<Value> {
     columns.iter().map(|(_, value)| value(of)).collect()
 }
 

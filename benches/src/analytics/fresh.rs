@@ -1,4 +1,5 @@
-//! From acknowledged to sent in the live feed. `service-freshness` of `compare` has the dashboard's.
+//! From acknowledged to sent in the live feed. `service-freshness` of `compare` measures the
+//! dashboard.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,5 +1,6 @@
-//! Analytics over tens of millions of receipts: how fast and how fresh. One `receipts up` is measured from outside, over HTTP; only the reference, the same queries over
-//! `receipts FINAL`, goes to its engine directly.
+//! Analytics over tens of millions of receipts: how fast and how fresh. One `receipts up` is
+//! measured from outside, over HTTP; only the reference, the same queries over `receipts FINAL`,
+//! goes to its engine directly.
 //!
 //! - [`arguments`]: the command line
 //! - `loading`: receipts made and counted inside the engine

@@ -11,7 +11,7 @@ use crate::running::{Up, execute, new_api_key, on, until};
 /// The client of the test's receipts.
 const CLIENT: &str = "7d1f6f63-5d0c-4a63-9a5e-0c5c7f1a2b03";
 
-/// What follows `start` between backticks on any page, in one line.
+/// Texts between backticks on any page, behind `start`, each in one line.
 fn spans(start: &str) -> BTreeSet<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/runbooks");
     let pages = std::fs::read_dir(folder).unwrap();

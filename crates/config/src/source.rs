@@ -285,7 +285,7 @@ fn first_that_fits<T: DeserializeOwned>(key: &str, readings: Vec<Value>) -> Resu
     Err(first_error.unwrap_or_default())
 }
 
-/// What a type says about a wrong value; an address says nothing about its form.
+/// The message of a type about a wrong value, with the form of an address, which its message lacks.
 fn remedy(message: &str) -> String {
     match message {
         "invalid socket address syntax" => {

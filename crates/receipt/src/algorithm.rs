@@ -33,9 +33,8 @@ impl Algorithm {
 
     /// Cost of a verification, in those of Ed25519. With the rest that a receipt costs the service
     /// (docs/sizing.md), whoever chooses the dearest keys and signatures of an algorithm gets no
-    /// more CPU for the same units than with Ed25519. The group `cost of a verification` of
-    /// benches/benches/verification_cost.rs measures those: 2 and 6 times Ed25519, beside twice as much of
-    /// everything else.
+    /// more CPU for the same units than with Ed25519. benches/benches/verification_cost.rs measures
+    /// those: 2 and 6 times Ed25519, beside twice as much of everything else.
     #[must_use]
     pub const fn verification_cost(self) -> u32 {
         match self {

@@ -1,7 +1,7 @@
 //! The standard metrics of a process, `process_*`, as every Prometheus client has them.
 //!
-//! Their text is made at each scrape: a gauge that somebody sets would be old by then, and the
-//! recorder's counters have whole numbers, which seconds of CPU aren't.
+//! Each scrape writes their text: a gauge would be of the last update, and the recorder's counters
+//! have whole numbers, which seconds of CPU aren't.
 
 use std::fmt::Write as _;
 use std::fs;

@@ -135,7 +135,7 @@ impl FaultProxy {
     ///
     /// # Errors
     ///
-    /// No such insert came in time.
+    /// No such insert arrived in time.
     pub async fn reached(&self) -> anyhow::Result<()> {
         let reached = tokio::time::timeout(WAIT_MAX, self.shared.reached.notified());
         reached.await.context("the armed insert didn't come")
@@ -150,7 +150,7 @@ impl FaultProxy {
     ///
     /// # Errors
     ///
-    /// No answer came in time.
+    /// No answer arrived in time.
     pub async fn late_answer(&self) -> anyhow::Result<String> {
         let mut late = self.shared.late.subscribe();
         let answered = late.wait_for(|answer| !answer.is_empty());

@@ -1,7 +1,7 @@
 //! HTTP clients for tests, and the [`Answer`] that they return.
 //!
-//! [`HttpClient`] is asynchronous and keeps its connections. [`exchange`] and [`request`] block, use
-//! a connection once, and send the head that they get.
+//! [`HttpClient`] is asynchronous and keeps its connections. [`exchange`] and [`request`] block,
+//! use a connection once, and send the head that they get.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};

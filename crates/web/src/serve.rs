@@ -82,8 +82,8 @@ pub fn answer(
     async move { answer.await.unwrap_or_else(|never: Infallible| match never {}) }
 }
 
-/// Serves `router` until `shutdown` and for `drain_delay_ms` more, in which clients are asked to
-/// leave. Then requests in progress may end, for at most `drain_ms_max`.
+/// Serves `router` until `shutdown` and for `drain_delay_ms` more, in which connections are
+/// closed after their answers. Then requests in progress may end, for at most `drain_ms_max`.
 pub async fn serve(listener: TcpListener, router: Router, connections: Connections, shutdown: &CancellationToken) {
     let handlers = |address| {
         let (router, peer) = (router.clone(), PeerAddress(address));
