@@ -1,4 +1,4 @@
-//! What a verification of each algorithm costs where a sender makes it as dear as possible.
+//! Verifications of each algorithm that a sender has made as dear as possible.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::hint::black_box;

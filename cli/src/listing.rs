@@ -69,7 +69,7 @@ pub fn report(report: &impl Serialize, as_json: bool, lines: &[String]) -> Resul
 /// A value as one line of JSON.
 ///
 /// # Errors
-/// It can't be JSON, such as a map with keys that aren't texts.
+/// The value can't be JSON, such as a map with keys that aren't texts.
 pub fn to_json(value: &impl Serialize) -> Result<String, CommandFailure> {
     serde_json::to_string(value).map_err(CommandFailure::unavailable)
 }

@@ -204,7 +204,7 @@ pub(super) async fn measure(arguments: &Arguments, service: &mut Service, load: 
         number(quantile(&warming, 1.0)),
     ))
     .note(format!(
-        "then the live feed, with the same going on. The stream, with that: {} acknowledged, {} failed, at most {} ms behind its plan; one in {} late, up to two days by Zipf's law",
+        "then the live feed, beside the same readers and stream. The stream, with that: {} acknowledged, {} failed, at most {} ms behind its plan; one in {} late, up to two days by Zipf's law",
         number(acknowledged.receipts.load(relaxed) as f64),
         acknowledged.failed.load(relaxed),
         acknowledged.behind_ms.load(relaxed),

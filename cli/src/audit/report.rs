@@ -38,7 +38,7 @@ pub struct CountedPartition {
     /// The partition.
     #[serde(flatten)]
     pub partition: StoredPartition,
-    /// Its counts.
+    /// Counts of its blocks, records and receipts.
     #[serde(flatten)]
     pub counted: Counted,
 }

@@ -22,7 +22,7 @@ fn links(of: &Value) -> Vec<String> {
 }
 
 /// From SIGTERM on for `drain_delay_ms`: a load balancer that learns late gets answers, of all
-/// services, and clients are asked to leave.
+/// services, and connections are closed after their answers.
 #[test]
 fn a_process_that_ends_serves_until_load_balancers_know() {
     let dir = tempfile::tempdir().unwrap();

@@ -89,7 +89,7 @@ fn an_operator_gets_keys_and_client_ids_and_loses_them() {
     assert_eq!(deployment.show_operator("lab.example")["clientIds"], json!([CLIENT]));
     let text = deployment.operators(&["show", "lab.example"]).expect(0).stdout;
     assert!(
-        text.contains(thumbprint) && text.contains(CLIENT) && text.contains("proven"),
+        text.contains(thumbprint) && text.contains(CLIENT) && text.contains("domainProven"),
         "{text}"
     );
     deployment.operators(&["release", "lab.example", CLIENT]).expect(0);

@@ -206,7 +206,7 @@ fn what_a_service_needs_is_checked_before_it_starts() {
     refused(
         &["writer", "--data", data],
         &shards,
-        "warehouse.shards: needs kafka.brokers",
+        "RECEIPTS_WAREHOUSE_SHARDS: needs kafka.brokers",
     );
     refused(
         &["verifier", "--data", data, "--listen", "127.0.0.1:0"],

@@ -763,7 +763,7 @@ fn a_configuration_that_can_not_work_starts_nothing() {
     std::fs::write(&file, shards).unwrap();
     let ran = on(&data, &["config", "check", "--config", config]).expect(2);
     assert!(
-        ran.stderr.contains("warehouse.shards: needs kafka.brokers"),
+        ran.stderr.contains("warehouse.shards in ") && ran.stderr.contains(": needs kafka.brokers"),
         "{}",
         ran.stderr
     );

@@ -129,8 +129,8 @@ impl Drop for OpenConnection {
     }
 }
 
-/// Accepts until `shutdown`, and for `drain_delay` more, in which connections are closed after their answers. Then
-/// requests in progress may end, for at most `drain_wait_max`.
+/// Accepts until `shutdown`, and for `drain_delay` more, in which connections are closed after
+/// their answers. Then requests in progress may end, for at most `drain_wait_max`.
 /// `handlers` makes the handler of a connection from its peer's address. Returns the number of
 /// connections that were cut at the end.
 pub async fn serve<L, M, H, F, B>(

@@ -106,7 +106,7 @@ impl ClickHouse {
             "<storage_configuration><disks><bucket><type>s3</type><endpoint>{}</endpoint>\
              <access_key_id>test</access_key_id><secret_access_key>test</secret_access_key></bucket></disks>\
              <policies><tiered><volumes><default><disk>default</disk></default>\
-             <cold><disk>bucket</disk></cold></volumes></tiered></policies></storage_configuration>\n",
+             <cold><disk>bucket</disk></cold></volumes><move_factor>0</move_factor></tiered></policies></storage_configuration>\n",
             bucket.url()
         );
         Self::start_with(1, &[], &storage)

@@ -42,7 +42,7 @@ pub(super) fn enforce(shared: &LogState) {
         !gone.is_empty()
     });
     if is_any_gone && let Err(error) = delete_before(&shared.dir, shared.catalog.begin()) {
-        tracing::warn!(%error, dir = %shared.dir.display(), "can't delete old segments");
+        tracing::warn!(%error, path = %shared.dir.display(), "can't delete old segments");
     }
 }
 
