@@ -7,7 +7,7 @@ use crate::command::{Ran, receipts};
 use crate::running::on;
 
 /// A configuration, and what its report must say: the key, in the file or missing, and the remedy.
-const WRONG: [(&str, &str, &str); 44] = [
+const WRONG: [(&str, &str, &str); 45] = [
     ("[gateway\n", "FILE: line 1", "unclosed table"),
     ("gateway = 1", "gateway in FILE", "write [gateway]"),
     ("[gatway]", "gatway in FILE", "did you mean `gateway`"),
@@ -186,6 +186,11 @@ const WRONG: [(&str, &str, &str); 44] = [
         "[limits]\nbatch_receipts_max = 65535",
         "warehouse.memory_bytes_max",
         "limits.batch_receipts_max receipts takes",
+    ),
+    (
+        "[limits]\nbatch_bytes_max = 16777216",
+        "gateway.inflight_bytes_max",
+        "4 times limits.batch_bytes_max",
     ),
     (
         "[log]\nrecord_bytes_max = 2000",

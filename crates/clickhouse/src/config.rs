@@ -256,13 +256,9 @@ impl WarehouseConfig {
             faults.require("storage_policy", is_name(policy), NAME);
             let fault = "needs warehouse.url: the embedded engine has one disk";
             faults.require("storage_policy", self.url.is_some(), fault);
-        }
-        for (key, days) in [
-            ("evidence_cold_days", self.evidence_cold_days),
-            ("receipts_cold_days", self.receipts_cold_days),
-        ] {
-            let is_before = (1..self.receipts_days_max).contains(&days);
-            faults.require(key, is_before, "must be 1 to less than warehouse.receipts_days_max");
+            let days_max = self.receipts_days_max.saturating_sub(1);
+            faults.range("evidence_cold_days", self.evidence_cold_days, 1..=days_max);
+            faults.range("receipts_cold_days", self.receipts_cold_days, 1..=days_max);
         }
         faults.range("threads", self.threads, 1..=64);
         faults.range("connections_max", self.connections_max, 1..=4_096);
