@@ -64,6 +64,11 @@ async fn a_fault_of_the_format_has_its_code_and_pointer() {
         let answer = client.post(RECEIPTS, FIELDS, &body).await;
         assert_eq!(answer.refused(400, code).as_deref(), Some(pointer), "{}", answer.json());
         assert_eq!(answer.json()["errors"][0]["code"], code);
+        let kind = match code {
+            "invalid_json" | "trailing_data" => "/problems/invalid_json",
+            _ => "/problems/invalid_receipt",
+        };
+        assert_eq!(answer.json()["type"], kind, "{code}");
         assert!(answer.field("x-ratelimit-remaining").parse::<u32>().is_ok());
     }
     assert_eq!(client.post(RECEIPTS, FIELDS, &good).await.status, 202);
