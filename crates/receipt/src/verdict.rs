@@ -152,25 +152,6 @@ pub struct BatchSignature {
     pub key_fingerprint: [u8; 32],
 }
 
-impl<'a> VerifiedReceipt<'a> {
-    /// Turns it into a receipt that is rejected after all, for a reason that isn't its own.
-    #[must_use]
-    pub fn rejected(self, reason: RejectReason, detail: String) -> RejectedReceipt<'a> {
-        RejectedReceipt {
-            reason,
-            detail,
-            receipt_id: Some(self.receipt.receipt_id),
-            publisher: Some(self.receipt.host()),
-            client_id: Some(self.receipt.client_id),
-            entry_id: Some(self.receipt.entry_id),
-            payload_hash: Some(self.payload_hash),
-            key_fingerprint: Some(self.key_fingerprint),
-            raw: self.raw,
-            origin: self.origin,
-        }
-    }
-}
-
 /// Part of a record that a receipt's bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Origin {
