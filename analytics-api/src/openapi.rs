@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use utoipa::OpenApi;
-use utoipa::openapi::path::{ParameterBuilder, ParameterIn};
+use utoipa::openapi::path::{Operation, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, SecurityScheme};
 use utoipa::openapi::{Header, OpenApi as Document, RefOr, Response, ResponseBuilder};
@@ -12,6 +12,7 @@ use web::openapi::{ProblemBody, ProblemError, bearer, tell_headers, text_header}
 
 use crate::config::AnalyticsConfig;
 use crate::live::route as live;
+use crate::parameters::Query;
 use crate::routes::{QUERIES, SENDER_QUERIES};
 use crate::state::AnalyticsState;
 
@@ -42,33 +43,14 @@ pub(crate) fn finished(mut document: Document, config: &AnalyticsConfig) -> Docu
     let what = "An API key with the scope read";
     components.add_security_scheme("apiKey", bearer("rcpt_...", what));
     components.add_security_scheme("messageSignature", message_signature());
-    if let Some(live) = document
-        .paths
-        .paths
-        .get_mut(live::PATH)
-        .and_then(|item| item.get.as_mut())
-    {
-        let told = live.parameters.get_or_insert_default();
-        told.extend(
-            live::PARAMETERS
-                .iter()
-                .copied()
-                .flatten()
-                .map(|one| RefOr::T(one.documented(config))),
-        );
+    if let Some(get) = get(&mut document, live::PATH) {
+        add_parameters(get, live::PARAMETERS, config);
     }
     for (path, parameters) in QUERIES {
-        let Some(get) = document.paths.paths.get_mut(path).and_then(|item| item.get.as_mut()) else {
+        let Some(get) = get(&mut document, path) else {
             continue;
         };
-        let told = get.parameters.get_or_insert_default();
-        told.extend(
-            parameters
-                .iter()
-                .copied()
-                .flatten()
-                .map(|one| RefOr::T(one.documented(config))),
-        );
+        add_parameters(get, parameters, config);
         let if_none_match = ParameterBuilder::new()
             .name("If-None-Match")
             .parameter_in(ParameterIn::Header)
@@ -76,7 +58,9 @@ pub(crate) fn finished(mut document: Document, config: &AnalyticsConfig) -> Docu
                 "ETags of answers that you have; 304 if one of them is the present one's",
             ))
             .schema(Some(ObjectBuilder::new().schema_type(Type::String)));
-        told.push(RefOr::T(if_none_match.build()));
+        get.parameters
+            .get_or_insert_default()
+            .push(RefOr::T(if_none_match.build()));
         let responses = &mut get.responses.responses;
         let mut unchanged = ResponseBuilder::new()
             .description("You have these numbers already; the headers say up to when they are complete now")
@@ -88,19 +72,24 @@ pub(crate) fn finished(mut document: Document, config: &AnalyticsConfig) -> Docu
         }
     }
     for (path, parameters) in SENDER_QUERIES {
-        if let Some(get) = document.paths.paths.get_mut(path).and_then(|item| item.get.as_mut()) {
-            let told = get.parameters.get_or_insert_default();
-            told.extend(
-                parameters
-                    .iter()
-                    .copied()
-                    .flatten()
-                    .map(|one| RefOr::T(one.documented(config))),
-            );
+        if let Some(get) = get(&mut document, path) {
+            add_parameters(get, parameters, config);
         }
     }
     tell_headers(&mut document);
     document
+}
+
+/// The GET of a path.
+fn get<'a>(document: &'a mut Document, path: &str) -> Option<&'a mut Operation> {
+    document.paths.paths.get_mut(path)?.get.as_mut()
+}
+
+/// Adds parameters behind those that an operation has, with the limits of this configuration.
+fn add_parameters(operation: &mut Operation, groups: &[&[Query]], config: &AnalyticsConfig) {
+    let documented = groups.iter().copied().flatten();
+    let documented = documented.map(|one| RefOr::T(one.documented(config)));
+    operation.parameters.get_or_insert_default().extend(documented);
 }
 
 /// Signatures of senders, which OpenAPI has no type of its own for.
