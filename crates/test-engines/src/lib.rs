@@ -29,6 +29,7 @@ mod ports;
 mod postgres;
 mod prometheus;
 mod proxy;
+mod python;
 mod redis;
 pub mod scenarios;
 mod spawner;
@@ -45,6 +46,7 @@ pub use object_store::ObjectStore;
 pub use ports::free as free_ports;
 pub use postgres::{Postgres, PostgresSecurity};
 pub use prometheus::Prometheus;
+pub use python::python;
 pub use redis::{Redis, RedisSecurity};
 pub use spawner::{dying_with_us, spawn};
 

@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::ensure;
 use rustix::process::Signal;
 
 use crate::engine::Engine;
 use crate::folder::Folder;
+use crate::python::python;
 use crate::spawner::dying_with_us;
 use crate::{http, ports};
 
@@ -52,13 +52,4 @@ impl ObjectStore {
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}/receipts/cold/", self.port)
     }
-}
-
-/// The interpreter of the environment that scripts/fetch-python makes.
-fn python() -> anyhow::Result<String> {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/fetch-python");
-    let output = Command::new(script).arg("--path").output()?;
-    let errors = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{script}: {errors}");
-    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }

@@ -1,11 +1,10 @@
 //! Documents: each `type` of a problem is a page, and schemas agree with the parser.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use receipt::{FaultCode, FormatError, check_batch, check_receipt};
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
 use crate::running::Running;
 use crate::sample::{BATCH, FIELDS, JSON, RECEIPTS, batch_value, value};
@@ -50,21 +49,9 @@ const EXPRESSIBLE: [FaultCode; 16] = [
     FaultCode::TooManyReceipts,
 ];
 
-/// The Python environment that `make python` makes.
-fn python() -> PathBuf {
-    let requirements = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/python/requirements.txt");
-    let sum = hex::encode(Sha256::digest(std::fs::read(requirements).unwrap()));
-    let home = || Path::new(&std::env::var_os("HOME").unwrap()).join(".cache");
-    let cache = std::env::var_os("XDG_CACHE_HOME").map_or_else(home, PathBuf::from);
-    let environment = cache.join("receipts").join(format!("python-{}", &sum[..16]));
-    let python = environment.join("bin/python");
-    assert!(python.exists(), "no Python environment: make python");
-    python
-}
-
 /// Output of a script whose input is JSON.
 fn run(script: &str, input: &Value) -> String {
-    let mut child = Command::new(python())
+    let mut child = Command::new(test_engines::python().unwrap())
         .args(["-c", script])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

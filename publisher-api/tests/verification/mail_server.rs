@@ -2,13 +2,12 @@
 //! tells it to.
 
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use publisher_api::SmtpConfig;
 use publisher_api::expiry::Tls;
-use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
 /// Ends with its standard input, so also with the test.
@@ -66,7 +65,7 @@ pub(crate) struct MailServer {
 impl MailServer {
     pub(crate) fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let mut child = Command::new(python())
+        let mut child = Command::new(test_engines::python().unwrap())
             .args(["-c", SCRIPT])
             .arg(folder.path())
             .stdin(Stdio::piped())
@@ -136,18 +135,4 @@ impl Drop for MailServer {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// The environment that `scripts/fetch-python` makes.
-fn python() -> PathBuf {
-    let requirements = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/python/requirements.txt");
-    let sum = hex::encode(Sha256::digest(std::fs::read(requirements).unwrap()));
-    let home = || Path::new(&std::env::var_os("HOME").unwrap()).join(".cache");
-    let cache = std::env::var_os("XDG_CACHE_HOME").map_or_else(home, PathBuf::from);
-    let python = cache
-        .join("receipts")
-        .join(format!("python-{}", &sum[..16]))
-        .join("bin/python");
-    assert!(python.exists(), "no Python environment: make python");
-    python
 }

@@ -14,7 +14,7 @@ fn decode(bytes: &[u8]) -> Result<(), BlockError> {
         assert_eq!(columns.position.value(row).len(), 16);
         assert_eq!(
             columns.url.value(row).len(),
-            columns.url.value(row).chars().map(char::len_utf8).sum()
+            columns.url.value(row).chars().map(char::len_utf8).sum::<usize>()
         );
         let _ = (
             columns.raw.value(row),

@@ -1,12 +1,11 @@
 //! pyarrow and DuckDB read our records, and we read pyarrow's.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use blocks::{Block, BlockError};
 use bytes::Bytes;
-use sha2::{Digest, Sha256};
 
 use crate::samples;
 
@@ -40,23 +39,9 @@ with pa.ipc.open_stream(sys.stdin.buffer) as stream:
         print(field.name, field.type, field.nullable)
 "#;
 
-/// The Python environment that `make python` makes.
-fn python() -> PathBuf {
-    let requirements = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/python/requirements.txt");
-    let sum = hex::encode(Sha256::digest(std::fs::read(requirements).unwrap()));
-    let home = || Path::new(&std::env::var_os("HOME").unwrap()).join(".cache");
-    let cache = std::env::var_os("XDG_CACHE_HOME").map_or_else(home, PathBuf::from);
-    let python = cache
-        .join("receipts")
-        .join(format!("python-{}", &sum[..16]))
-        .join("bin/python");
-    assert!(python.exists(), "no Python environment: make python");
-    python
-}
-
 /// Runs a script with `input` and returns its output.
 fn run(script: &str, arguments: &[&str], input: &[u8]) -> Vec<u8> {
-    let mut child = Command::new(python())
+    let mut child = Command::new(test_engines::python().unwrap())
         .args(["-c", script])
         .args(arguments)
         .stdin(Stdio::piped())
