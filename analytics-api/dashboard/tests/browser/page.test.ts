@@ -742,6 +742,7 @@ describe('the numbers', () => {
       await page.getByLabel('To, included').fill('2001-01-31');
       await page.getByRole('button', { name: 'Show' }).click();
       await page.locator('.against').getByText('No receipts in this range.').waitFor();
+      await settled(page);
       expect(await page.locator('.change').count()).toBe(0);
       expect(await page.locator('.note').count()).toBe(0);
     }));
