@@ -5,7 +5,7 @@
 #
 #   DEMO_EXIT=1          stop there, with a status; otherwise everything keeps running until Ctrl-C
 #   PROFILE=dev          use the debug build (default: the profile `demo`)
-#   RECEIPTS_DEMO_DATA   where the data goes (must be empty or absent; kept afterwards); else a
+#   RECEIPTS_DEMO_DATA   where the data goes (must be empty or absent; retained afterwards); else a
 #                        temporary directory
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"

@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_limited_key_is_told_of_its_limit() {
+    fn a_limited_key_learns_its_limit() {
         let principal = Principal {
             account_id: "acc_1".to_owned(),
             key_id: "1".to_owned(),

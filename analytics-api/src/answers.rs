@@ -79,7 +79,7 @@ pub(crate) struct ContentCount {
     pub(crate) url: String,
     pub(crate) receipt_count: u64,
     pub(crate) by_trust: ByTrust,
-    /// Whether the account lists no such entry. Left out if that couldn't be told.
+    /// Whether the account lists no such entry. Left out if that couldn't be checked.
     #[schema(nullable = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) unknown_entry: Option<bool>,
@@ -133,7 +133,7 @@ impl ClientCount {
     }
 }
 
-/// Rejected receipts of a day that are only counted: none can be looked up by its ID.
+/// Rejected receipts of a day that are only counted: none can be resolved by its ID.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct UnlistedRejections {
     /// The UTC day of arrival.

@@ -91,7 +91,7 @@ async fn check(
     let committed = shard.committed();
     let check = match checks.entry(shard.shard) {
         Entry::Occupied(check) => check.into_mut(),
-        Entry::Vacant(place) => place.insert(ShardCheck::load(warehouse, &committed).await?),
+        Entry::Vacant(entry) => entry.insert(ShardCheck::load(warehouse, &committed).await?),
     };
     check.load_partitions(&committed).await?;
     let wrong = check.check_wrong(Instant::now() + time).await;
@@ -155,11 +155,11 @@ impl ShardCheck {
                 from,
                 end,
             } = section;
-            let known = self.partition(epoch, partition, end);
+            let existing = self.partition(epoch, partition, end);
             // Whole blocks are compared, also where the section ends within one.
             let partition = AuditPartition {
-                end: known.end.max(end),
-                ..known
+                end: existing.end.max(end),
+                ..existing
             };
             let mut found = AuditSums::default();
             let mut next = from;
@@ -233,8 +233,8 @@ impl ShardCheck {
 
     /// A partition as it was read; one that wasn't ends at `end`.
     fn partition(&self, epoch: u32, partition: u32, end: u64) -> AuditPartition {
-        let mut known = self.partitions.iter();
-        let found = known.find(|known| (known.epoch, known.partition) == (epoch, partition));
+        let mut existing = self.partitions.iter();
+        let found = existing.find(|existing| (existing.epoch, existing.partition) == (epoch, partition));
         found.copied().unwrap_or(AuditPartition {
             epoch,
             partition,

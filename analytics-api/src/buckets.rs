@@ -159,12 +159,12 @@ pub fn back(interval: Interval, tz: &TimeZone, to: Timestamp, points: usize) -> 
 struct Starts {
     interval: Interval,
     tz: TimeZone,
-    /// The first change of offset after `known_from`, good until it is reached.
+    /// The first change of offset after `valid_from`, good until it is reached.
     change: Option<OffsetChange>,
 }
 
 struct OffsetChange {
-    known_from: Timestamp,
+    valid_from: Timestamp,
     at: Option<Timestamp>,
 }
 
@@ -217,11 +217,11 @@ impl Starts {
     }
 
     fn change_after(&mut self, at: Timestamp) -> Option<Timestamp> {
-        if let Some(known) = &self.change
-            && known.known_from <= at
-            && known.at.is_none_or(|change| change > at)
+        if let Some(existing) = &self.change
+            && existing.valid_from <= at
+            && existing.at.is_none_or(|change| change > at)
         {
-            return known.at;
+            return existing.at;
         }
         let offset = self.tz.to_offset(at);
         // Some transitions change only the name or the DST flag. The bound keeps a strange zone
@@ -233,7 +233,7 @@ impl Starts {
             .find(|t| t.offset() != offset)
             .map(|t| t.timestamp());
         self.change = Some(OffsetChange {
-            known_from: at,
+            valid_from: at,
             at: change,
         });
         change

@@ -67,7 +67,7 @@ pub struct AnalyticsConfig {
     pub address_share_percent_max: u8,
     /// Request head, in bytes.
     pub head_bytes_max: usize,
-    /// Time for a request head to arrive, and for a kept-alive connection to stay idle, in
+    /// Time for a request head to arrive, and for a keep-alive connection to stay idle, in
     /// milliseconds.
     pub head_wait_ms_max: u64,
     /// Pause between two looks at the engines, for readiness, in milliseconds.

@@ -143,7 +143,7 @@ fn points(params: &QueryParameters, range_s: Option<i64>) -> i64 {
     range_s.map_or(0, |range_s| range_s / interval(params).usual_seconds())
 }
 
-/// Whether the answer will be rows: told as the answer's own form is.
+/// Whether the answer will be rows: reported as the answer's own form is.
 fn wants_rows(headers: &HeaderMap) -> bool {
     matches!(Format::of(headers, ALL), Ok(Format::Csv | Format::Ndjson))
 }
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn the_form_is_told_by_accept() {
+    fn the_form_is_chosen_by_accept() {
         for (accept, cost) in [
             (&["text/csv"][..], 6),
             (&["Text/CSV; charset=utf-8"], 6),

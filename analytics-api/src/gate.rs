@@ -1,5 +1,5 @@
 //! Limits of answers: how many are made at one time, how many requests wait, and how long one
-//! may take. An account has half of the answers being made, and as many places as it leaves free,
+//! may take. An account has half of the answers being made, and as many permits as it leaves free,
 //! so that no other waits behind what it asks. A part of an account has half of the account's.
 
 use std::future::Future;
@@ -43,7 +43,7 @@ impl Gate {
     /// full, or if the turn didn't come in time; `warehouse_unavailable` if `work` itself took too
     /// long; and whatever `work` fails with.
     pub async fn run<T>(&self, path: &[&str], work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-        let _place = self.admitted.take(path).map_err(|full| {
+        let _permit = self.admitted.take(path).map_err(|full| {
             overloaded(match full {
                 FairSemaphoreFull::Account => "this account has as many queries at work as one may have",
                 FairSemaphoreFull::All => "as many queries are at work as allowed",
@@ -51,11 +51,11 @@ impl Gate {
         })?;
         let deadline = tokio::time::Instant::now() + self.wait_max;
         let turn = async {
-            // The turn of the part, then the account's: what waits for it holds no place at work.
+            // The turn of the part, then the account's: what waits for it holds no permit at work.
             let mut own = Vec::with_capacity(path.len());
             for (depth, shares) in self.working_of.iter().enumerate().take(path.len()).rev() {
-                let places = shares.of(&path_name(&path[..=depth]));
-                own.push(places.acquire_owned().await.ok()?);
+                let permits = shares.of(&path_name(&path[..=depth]));
+                own.push(permits.acquire_owned().await.ok()?);
             }
             Some((own, self.working.acquire().await.ok()?))
         };
@@ -97,18 +97,18 @@ mod tests {
         let mut second = Box::pin(gate.run(&["acc_b"], async { Ok(()) }));
         assert!((&mut first).now_or_never().is_none());
         assert!((&mut second).now_or_never().is_none());
-        // One at work, one in the queue: the third finds no place.
+        // One at work, one in the queue: the third finds no permit.
         let third = gate.run(&["acc_c"], async { Ok(()) }).await.unwrap_err();
         assert_eq!(third.0.kind, Kind::Overloaded);
         assert_eq!(third.0.retry_after_s, Some(1));
-        // A caller that goes away frees its place, and the next one's turn comes.
+        // A caller that goes away frees its permit, and the next one's turn comes.
         drop(first);
         second.await.unwrap();
         gate.run(&["acc_c"], async { Ok(()) }).await.unwrap();
     }
 
     #[tokio::test]
-    async fn an_account_that_asks_much_leaves_half_of_the_places_and_of_the_work() {
+    async fn an_account_that_asks_much_leaves_half_of_the_permits_and_of_the_work() {
         let gate = Gate::new(2, 6, Duration::from_secs(3_600));
         let mut busy: Vec<_> = (0..4)
             .map(|_| Box::pin(gate.run(&["acc_a"], pending::<Result<(), Failure>>())))
@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(at_work.load(Ordering::Relaxed), 2);
         let mut of_account: Vec<_> = (0..3).map(|_| Box::pin(gate.run(&["a"], work()))).collect();
         for one in &mut of_account {
-            assert!(one.now_or_never().is_none(), "there is a place for it");
+            assert!(one.now_or_never().is_none(), "there is a permit for it");
         }
         assert_eq!(at_work.load(Ordering::Relaxed), 4);
     }

@@ -25,7 +25,7 @@ pub(crate) struct Labelled {
     pub(crate) url: String,
     /// The entry's own; the URL if there is no such entry.
     pub(crate) title: String,
-    /// Whether the account lists no such entry; `None` if that couldn't be told.
+    /// Whether the account lists no such entry; `None` if that couldn't be checked.
     pub(crate) unknown: Option<bool>,
 }
 

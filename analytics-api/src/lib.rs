@@ -3,7 +3,7 @@
 //!
 //! - [`config`]: the section `[analytics]`
 //! - `hints`: what a sender should change; `log_cursor`: positions in all partitions of the log
-//! - `sender`: callers who prove a key; `known_senders`: keys that have sent receipts; `waiting`:
+//! - `sender`: callers who prove a key; `cached_senders`: keys that have sent receipts; `waiting`:
 //!   requests that wait for an outcome
 //! - `access`: the domains a caller may see; keys, quotas and the envelope of answers are the crate
 //!   `web`'s
@@ -38,6 +38,7 @@ mod answers;
 mod audit_findings;
 mod auditing;
 pub mod buckets;
+mod cached_senders;
 pub mod completeness;
 pub mod config;
 pub mod cost;
@@ -46,7 +47,6 @@ pub mod format;
 mod freshness;
 pub mod gate;
 mod hints;
-mod known_senders;
 mod labels;
 mod live;
 mod log_cursor;

@@ -1,4 +1,4 @@
-//! Whether the engines behind the API answer, looked at from time to time for `/readyz`.
+//! Whether the engines behind the API answer, checked from time to time for `/readyz`.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(crate) struct CheckedEngines {
 }
 
 impl CheckedEngines {
-    /// Registers them, not ready until looked at.
+    /// Registers them, not ready until checked.
     pub(crate) fn register(health: &Health) -> Self {
         Self {
             warehouse: health.register("analytics.warehouse"),

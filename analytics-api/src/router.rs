@@ -50,7 +50,7 @@ pub(crate) fn router(app: &Arc<AnalyticsState>, live: Arc<Live>, local: SocketAd
         api: "analytics",
         head_bytes_max: app.config.head_bytes_max,
     };
-    let gate = SenderGate::new(&app.config, Arc::clone(&app.known_senders), local, cost::of_request);
+    let gate = SenderGate::new(&app.config, Arc::clone(&app.cached_senders), local, cost::of_request);
     let either = (gate.clone(), gatekeeper.clone());
     let keyed = with_api_key().route_layer(Extension(live));
     let keyed = keyed.route_layer(middleware::from_fn_with_state(gatekeeper, web::access::api_key));
@@ -114,10 +114,10 @@ mod tests {
     #[test]
     fn every_address_of_numbers_tells_its_parameters() {
         let numbers = routes::routes().merge(routes::of_receipts()).into_openapi();
-        let told: Vec<&str> = routes::QUERIES.iter().map(|(path, _)| *path).collect();
+        let documented: Vec<&str> = routes::QUERIES.iter().map(|(path, _)| *path).collect();
         let mut paths: Vec<&str> = numbers.paths.paths.keys().map(String::as_str).collect();
         paths.sort_unstable();
-        let mut sorted = told.clone();
+        let mut sorted = documented.clone();
         sorted.sort_unstable();
         assert_eq!(paths, sorted);
     }

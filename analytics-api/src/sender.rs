@@ -6,11 +6,11 @@
 //! | `X-Client-Public-Key` | base64 of the SPKI in DER |
 //! | `Signature-Input`, `Signature` | one signature over at least `"@method" "@target-uri"`, with `created` and `expires`; a `keyid` must be the key's RFC 7638 thumbprint |
 //!
-//! Keys cost nothing, so a key by itself is no reason to serve anybody. A key is *known* once an
+//! Keys cost nothing, so a key by itself is no reason to serve anybody. A key is *cached* once an
 //! answer has shown that it has sent receipts. Before a signature is verified, its request is
-//! charged to its address: unknown keys of an address share the quota of one key, and known ones
+//! charged to its address: unknown keys of an address share the quota of one key, and cached ones
 //! have a larger quota by address beside that of each key. Half of the senders' queries and of an
-//! address's waiting requests is for known keys.
+//! address's waiting requests is for cached keys.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -35,14 +35,14 @@ use web::access::{COST, Gatekeeper};
 use web::client_address::quota_key;
 
 use crate::access::Access;
+use crate::cached_senders::CachedSenders;
 use crate::config::AnalyticsConfig;
-use crate::known_senders::KnownSenders;
 
 /// The longest that a signature may hold, in seconds.
 const SECONDS_MAX: i64 = 300;
 /// No SPKI of the three kinds is longer in base64.
 const KEY_BYTES_MAX: usize = 1_024;
-/// Addresses whose whole quota of known keys fits into the table of counted keys.
+/// Addresses whose whole quota of cached keys fits into the table of counted keys.
 const ADDRESSES_COUNTED: usize = 10;
 /// The account of all senders together, where accounts share resources: keys cost nothing.
 const ACCOUNT: &str = "senders";
@@ -58,8 +58,8 @@ const SIGNATURE: HeaderName = HeaderName::from_static("signature");
 pub(crate) struct ProvenSender {
     /// SHA-256 of the key's SPKI.
     pub(crate) key_fingerprint: [u8; 32],
-    /// Whether the key was known to have sent receipts.
-    is_known: bool,
+    /// Whether the key was cached to have sent receipts.
+    is_cached: bool,
     /// Key of the quotas of its address.
     address: String,
     /// Name of its key, or of all unknown ones.
@@ -78,7 +78,11 @@ pub(crate) enum Caller {
 impl ProvenSender {
     /// The account that queries are shared by, and its part.
     pub(crate) fn query_path(&self) -> &'static [&'static str] {
-        if self.is_known { &[ACCOUNT] } else { &[ACCOUNT, UNKNOWN] }
+        if self.is_cached {
+            &[ACCOUNT]
+        } else {
+            &[ACCOUNT, UNKNOWN]
+        }
     }
 
     /// The account that waiting requests are shared by, and its parts.
@@ -116,11 +120,11 @@ impl Caller {
 /// Authenticates senders, and counts their requests by address and by key in this process.
 #[derive(Clone)]
 pub(crate) struct SenderGate {
-    known: Arc<KnownSenders>,
+    cached: Arc<CachedSenders>,
     limiter: Arc<InProcessLimiter>,
-    /// Of a known key, and of all unknown keys of an address.
+    /// Of a cached key, and of all unknown keys of an address.
     of_key: Quota,
-    /// Of all known keys of an address.
+    /// Of all cached keys of an address.
     of_address: Quota,
     proxies: Arc<[Network]>,
     /// Scheme and authority that clients use.
@@ -133,7 +137,7 @@ pub(crate) struct SenderGate {
 impl SenderGate {
     pub(crate) fn new(
         config: &AnalyticsConfig,
-        known: Arc<KnownSenders>,
+        cached: Arc<CachedSenders>,
         local: SocketAddr,
         cost: fn(&Request) -> u32,
     ) -> Self {
@@ -156,7 +160,7 @@ impl SenderGate {
             proxies: trusted_proxies.as_slice().into(),
             public_url: public_url.as_ref().map(|url| url.trim_end_matches('/').into()),
             local,
-            known,
+            cached,
             cost,
         }
     }
@@ -167,9 +171,9 @@ impl SenderGate {
         let cost = (self.cost)(request).min(most);
         let address = quota_key(&self.proxies, request.headers(), request.extensions());
         let claimed = claimed_fingerprint(request.headers());
-        let is_known = claimed.is_some_and(|key| self.known.contains(&key));
-        let (count, quota) = if is_known {
-            ("known keys", &self.of_address)
+        let is_cached = claimed.is_some_and(|key| self.cached.contains(&key));
+        let (count, quota) = if is_cached {
+            ("cached keys", &self.of_address)
         } else {
             ("unknown keys", &self.of_key)
         };
@@ -184,11 +188,11 @@ impl SenderGate {
         };
         let sender = |name| ProvenSender {
             key_fingerprint,
-            is_known,
+            is_cached,
             address,
             name,
         };
-        if !is_known {
+        if !is_cached {
             return (Some((cost, decision)), Ok(sender(UNKNOWN.to_owned())));
         }
         let key = hex::encode(key_fingerprint);

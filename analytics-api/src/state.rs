@@ -9,10 +9,10 @@ use warehouse::{Warehouse, WarehouseError};
 
 use crate::Deps;
 use crate::audit_findings::AuditFindings;
+use crate::cached_senders::CachedSenders;
 use crate::completeness::Completeness;
 use crate::config::AnalyticsConfig;
 use crate::gate::Gate;
-use crate::known_senders::KnownSenders;
 use crate::snapshot::Snapshot;
 use crate::streams::StreamLimits;
 use crate::waiting::WaitingRequests;
@@ -27,7 +27,7 @@ pub(crate) struct AnalyticsState {
     pub(crate) watermark: Watermark,
     pub(crate) streams: StreamLimits,
     pub(crate) waiting: WaitingRequests,
-    pub(crate) known_senders: Arc<KnownSenders>,
+    pub(crate) cached_senders: Arc<CachedSenders>,
     usage: Usage,
     gate: Gate,
 }
@@ -42,7 +42,7 @@ impl AnalyticsState {
             usage: Usage::new(deps.warehouse.clone()),
             streams: StreamLimits::new(config.streams_max),
             waiting: WaitingRequests::new(config.waiting_receipts_max, closing),
-            known_senders: Arc::default(),
+            cached_senders: Arc::default(),
             gate: Gate::new(config.concurrent_queries_max, config.waiting_queries_max, wait_max),
             config,
             deps,

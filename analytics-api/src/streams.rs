@@ -8,7 +8,7 @@ use web::shares::Shares;
 /// Streams of one account at one time.
 const ACCOUNT_STREAMS_MAX: usize = 2;
 
-/// The places.
+/// The permits.
 pub(crate) struct StreamLimits {
     all: Arc<Semaphore>,
     shares: Shares,
@@ -18,7 +18,7 @@ pub(crate) struct StreamLimits {
 #[derive(Debug)]
 pub(crate) struct StreamPermits {
     _own: OwnedSemaphorePermit,
-    _place: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
 impl StreamLimits {
@@ -30,16 +30,16 @@ impl StreamLimits {
         }
     }
 
-    /// A place for this account.
+    /// A permit for this account.
     ///
     /// # Errors
     /// There is none: true if it is the account that has all it may have.
     pub(crate) fn take(&self, account_id: &str) -> Result<StreamPermits, bool> {
         let own = self.shares.of(account_id).try_acquire_owned().map_err(|_| true)?;
-        let place = Arc::clone(&self.all).try_acquire_owned().map_err(|_| false)?;
+        let permit = Arc::clone(&self.all).try_acquire_owned().map_err(|_| false)?;
         Ok(StreamPermits {
             _own: own,
-            _place: place,
+            _permit: permit,
         })
     }
 }

@@ -39,7 +39,7 @@ pub(crate) fn preferred_wait_s(headers: &HeaderMap) -> Option<u32> {
 
 /// Places of requests that wait.
 pub(crate) struct WaitingRequests {
-    places: FairSemaphore,
+    permits: FairSemaphore,
     closing: CancellationToken,
 }
 
@@ -49,29 +49,29 @@ pub(crate) struct Wait<'a> {
     deadline: Instant,
     pause: Duration,
     closing: &'a CancellationToken,
-    _place: FairPermit<'a>,
+    _permit: FairPermit<'a>,
 }
 
 impl WaitingRequests {
     /// At most `waiting_max` requests wait, and none any more after `closing`.
     pub(crate) fn new(waiting_max: usize, closing: CancellationToken) -> Self {
         Self {
-            places: FairSemaphore::new(waiting_max),
+            permits: FairSemaphore::new(waiting_max),
             closing,
         }
     }
 
     /// The wait that a request of an account, or of a part of it, prefers; `None` without a
-    /// preference, and where no place is free: a preference may be ignored.
+    /// preference, and where no permit is free: a preference may be ignored.
     pub(crate) fn begin(&self, path: &[&str], headers: &HeaderMap) -> Option<Wait<'_>> {
         let wait_s = preferred_wait_s(headers)?;
-        let place = self.places.take(path).ok()?;
+        let permit = self.permits.take(path).ok()?;
         Some(Wait {
             wait_s,
             deadline: Instant::now() + Duration::from_secs(u64::from(wait_s)),
             pause: PAUSE_MIN,
             closing: &self.closing,
-            _place: place,
+            _permit: permit,
         })
     }
 }

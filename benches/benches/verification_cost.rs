@@ -51,7 +51,7 @@ fn cost(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// An RSA key with the exponent 2^33 - 1 in the place of 65537.
+/// An RSA key with the exponent 2^33 - 1 instead of 65537.
 fn large_exponent(pem: &Value) -> String {
     let lines = pem.as_str().unwrap().lines();
     let base64: String = lines.filter(|line| !line.starts_with('-')).collect();

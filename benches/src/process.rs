@@ -16,7 +16,7 @@ pub struct Server {
     child: Child,
     /// Address of the server.
     pub address: SocketAddr,
-    /// The core it is kept on, if it is.
+    /// The core it is pinned to, if it is.
     pub core: Option<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! The table a person reads, and the file that is kept.
+//! The table a person reads, and the file that is retained.
 
 use std::path::{Path, PathBuf};
 

@@ -106,7 +106,7 @@ pub struct Effort {
     pub singles: u64,
     /// Batches in a round over HTTP or to the log.
     pub batches: u64,
-    /// Time for which the whole service is kept busy.
+    /// Time for which the whole service is busy.
     pub service_time: Duration,
 }
 

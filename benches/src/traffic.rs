@@ -1,5 +1,5 @@
-//! A lean HTTP/1.1 client: requests are made beforehand, sent over kept connections, and only the
-//! answer's status is looked at. It must cost less than the servers it measures, or it would be
+//! A lean HTTP/1.1 client: requests are made beforehand, sent over idle connections, and only the
+//! answer's status is checked. It must cost less than the servers it measures, or it would be
 //! what is measured.
 
 use std::collections::BTreeMap;

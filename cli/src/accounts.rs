@@ -53,7 +53,7 @@ Exit codes:
   3  the account store is unavailable";
 
 const SET_QUOTA_HELP: &str = "\
-The account's own quota holds in place of its tier's ([quotas]) until it is moved to another tier. Its API keys share it, and \
+The account's own quota holds instead of its tier's ([quotas]) until it is moved to another tier. Its API keys share it, and \
 requests with a JWT have a count of their own with the same limits. Running services apply it within accounts.cache_ms_max \
 (2 s), without a restart.
 

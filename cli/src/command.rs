@@ -119,8 +119,8 @@ mod tests {
                 // Up to a pipe or a file it is ours.
                 for word in command.split(['|', '<']).next().unwrap().split_whitespace() {
                     if let Some(flag) = word.strip_prefix("--") {
-                        let known = at.get_arguments().any(|argument| argument.get_long() == Some(flag));
-                        assert!(known, "{}: `receipts {command}` has no --{flag}", path.display());
+                        let existing = at.get_arguments().any(|argument| argument.get_long() == Some(flag));
+                        assert!(existing, "{}: `receipts {command}` has no --{flag}", path.display());
                     } else if at.has_subcommands() && word != "..." {
                         let below = at.find_subcommand(word);
                         at = below.unwrap_or_else(|| panic!("{}: no `receipts {command}`", path.display()));

@@ -52,7 +52,7 @@ impl DataDir {
         Ok(Self { root })
     }
 
-    /// `./data`, where the current directory can't be told; using it says what is wrong.
+    /// `./data`, where the current directory can't be determined; using it says what is wrong.
     pub(crate) fn here() -> Self {
         Self {
             root: PathBuf::from("data"),
@@ -115,7 +115,7 @@ impl DataDir {
     /// Names who else can read the directory; `None` if nobody can.
     ///
     /// # Errors
-    /// The directory can't be looked at.
+    /// The directory can't be checked.
     pub fn readers(&self) -> io::Result<Option<&'static str>> {
         let mode = fs::metadata(&self.root)?.permissions().mode();
         Ok(match (mode & 0o050, mode & 0o005) {

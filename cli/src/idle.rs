@@ -11,7 +11,7 @@ Examples:
   kubectl exec -i receipts-tools-0 -- receipts audit    # beside it
 
 Exit codes:
-  0  it was told to end";
+  0  it was asked to end";
 
 /// Do nothing, for a pod to run other commands in
 #[derive(Debug, clap::Args)]
@@ -25,8 +25,8 @@ impl Idle {
     /// Signals can't be listened to.
     pub fn run(self) -> Result<CommandOutcome, CommandFailure> {
         crate::runtime::block_on(async {
-            let told = service::shutdown::signals().map_err(CommandFailure::unavailable)?;
-            told.cancelled().await;
+            let stopped = service::shutdown::signals().map_err(CommandFailure::unavailable)?;
+            stopped.cancelled().await;
             Ok(CommandOutcome::Good)
         })
     }

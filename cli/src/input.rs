@@ -59,7 +59,7 @@ impl Document {
         self.bytes.as_deref().ok_or_else(too_long)
     }
 
-    /// A batch has a member `receipts`; anything else, and anything that isn't JSON, is looked at
+    /// A batch has a member `receipts`; anything else, and anything that isn't JSON, is checked
     /// as a receipt.
     #[must_use]
     pub fn kind(&self) -> BodyKind {

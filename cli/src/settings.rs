@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use accounts::{AccountsConfig, PolicyConfig};
 use analytics_api::AnalyticsConfig;
-use config::{ConfigError, ConfigFaults, Source, known_keys};
+use config::{ConfigError, ConfigFaults, Source, valid_keys};
 use gateway::GatewayConfig;
 use publisher_api::{AuthConfig, PublisherConfig, SmtpConfig};
 use receipt::Limits;
@@ -82,8 +82,8 @@ macro_rules! settings {
         #[must_use]
         pub fn keys() -> Vec<(&'static str, &'static [&'static str])> {
             vec![
-                ("data", known_keys::<DataConfig>()),
-                $((stringify!($name), known_keys::<$section>()),)*
+                ("data", valid_keys::<DataConfig>()),
+                $((stringify!($name), valid_keys::<$section>()),)*
             ]
         }
     };

@@ -100,12 +100,12 @@ fn sign(document: &Document, key: &SigningKey, limits: &Limits, force: bool) -> 
 fn list(error: &FormatError) -> String {
     let mut text = String::new();
     for fault in &error.faults {
-        let place = if fault.pointer.is_empty() {
+        let location = if fault.pointer.is_empty() {
             "the document"
         } else {
             &fault.pointer
         };
-        text += &format!("\n  {place}: {} ({})", fault.detail, fault.code);
+        text += &format!("\n  {location}: {} ({})", fault.detail, fault.code);
     }
     if error.more {
         text += "\n  and more";

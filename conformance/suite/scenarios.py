@@ -613,7 +613,7 @@ def published_keys_are_read_again(world):
 
 @scenario
 def a_damaged_frame_costs_itself_alone(world):
-    """Of 10 receipts in a journal, a damaged one is reported and kept, and 9 are delivered."""
+    """Of 10 receipts in a journal, a damaged one is reported and retained, and 9 are delivered."""
     options = {**FAST, "batchDelayMs": 60_000, "batchReceiptsMax": 500}
     adapter = world.adapter(world.gateway(), spoolDir=world.spool, **options)
     recorded, _ = adapter.record(uses(10))
@@ -641,9 +641,9 @@ def a_damaged_frame_costs_itself_alone(world):
             assert state["metrics"].get("damaged") == 1, (name, state["metrics"])
             reported = [(one["receiptId"], one["code"]) for one in state["rejected"]]
             assert reported == [(recorded[position], "damaged")], (name, reported)
-            [kept] = [file for file in (spool / "damaged").iterdir() if file.is_file()]
-            assert kept.read_bytes() == changed, f"{name}: the file in damaged/ isn't the journal"
-            assert kept.name in adapter.log(), f"{name}: the log doesn't name {kept.name}"
+            [retained] = [file for file in (spool / "damaged").iterdir() if file.is_file()]
+            assert retained.read_bytes() == changed, f"{name}: the file in damaged/ isn't the journal"
+            assert retained.name in adapter.log(), f"{name}: the log doesn't name {retained.name}"
             adapter.kill()
 
 
@@ -700,7 +700,7 @@ def a_spool_that_cant_be_written_blocks_nothing(world):
     gateway = world.gateway(default=Step(503))
     adapter = world.adapter(gateway, spoolDir=world.spool, **FAST)
     recorded = adapter.record(uses(20))[0] + adapter.record(uses(3))[0]
-    # A file in its place stops the superuser too. The client may make the directory first.
+    # A file instead stops the superuser too. The client may make the directory first.
     while not Path(world.spool).is_file():
         remove(world.spool)
         with contextlib.suppress(IsADirectoryError):

@@ -204,9 +204,9 @@ impl Upload {
     }
 
     /// A body that was too slow isn't waited for again: the connection ends with the answer.
-    fn keep_pace(&mut self, kept: Result<(), Refusal>) -> Result<(), Refusal> {
-        self.drains &= kept.is_ok();
-        kept
+    fn keep_pace(&mut self, pace: Result<(), Refusal>) -> Result<(), Refusal> {
+        self.drains &= pace.is_ok();
+        pace
     }
 
     /// Lets go of it. What is still to come of an HTTP/1 body is read and thrown away, within
@@ -239,7 +239,7 @@ struct Growing {
     /// Whether `length_max` is its length.
     declared: bool,
     length_max: usize,
-    /// Time that it was kept waiting for the budget, which isn't its sender's doing.
+    /// Time that it was waiting for the budget, which isn't its sender's doing.
     waited: Duration,
 }
 

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_batch_is_told_by_its_receipts() {
+    fn a_batch_is_recognized_by_its_receipts() {
         assert_eq!(kind_of(br#"{"receipts": []}"#), BodyKind::Batch);
         for receipt in [
             "",

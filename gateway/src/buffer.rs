@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-/// The longest body that may take from the part kept for small ones.
+/// The longest body that may take from the part reserved for small ones.
 pub(crate) const SMALL_BYTES_MAX: usize = 64 * 1024;
 /// The most bytes that lie unused.
 const SPARE_BYTES_MAX: usize = 8 * 1024 * 1024;
@@ -29,8 +29,8 @@ impl Buffers {
         if bytes > SMALL_BYTES_MAX {
             let mut spare = self.spare.lock();
             let fits = |buffer: &Vec<u8>| (bytes..=bytes + bytes / 8).contains(&buffer.capacity());
-            if let Some(place) = spare.iter().position(fits) {
-                return spare.swap_remove(place);
+            if let Some(index) = spare.iter().position(fits) {
+                return spare.swap_remove(index);
             }
         }
         Vec::with_capacity(bytes)
@@ -82,12 +82,12 @@ mod tests {
         let buffers = Arc::new(Buffers::default());
         let mut first = buffers.take(1_000_000);
         first.extend_from_slice(b"body");
-        let place = first.as_ptr();
+        let address = first.as_ptr();
         drop(buffers.lend(first));
         let (too_small, too_large) = (buffers.take(1_000_001), buffers.take(500_000));
-        assert!(too_small.as_ptr() != place && too_large.as_ptr() != place);
+        assert!(too_small.as_ptr() != address && too_large.as_ptr() != address);
         let again = buffers.take(900_000);
-        assert_eq!((again.as_ptr(), again.len()), (place, 0));
+        assert_eq!((again.as_ptr(), again.len()), (address, 0));
     }
 
     #[test]

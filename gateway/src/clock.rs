@@ -59,15 +59,15 @@ impl Believed {
         let passed_ms = i64::try_from(at.saturating_duration_since(self.at).as_millis()).unwrap_or(i64::MAX);
         let by_ms = wall_ms.saturating_sub(self.wall_ms).saturating_sub(passed_ms);
         let is_same = |step: &Step| by_ms.abs_diff(step.by_ms) <= CLOCKS_APART_MS_MAX.unsigned_abs();
-        let known = self.step.filter(is_same);
-        let step = known.unwrap_or(Step { by_ms, since: at });
+        let existing = self.step.filter(is_same);
+        let step = existing.unwrap_or(Step { by_ms, since: at });
         let doubted = at.saturating_duration_since(step.since);
         if by_ms.abs() > CLOCKS_APART_MS_MAX && doubted < DOUBT {
             self.step = Some(step);
             return Err(Doubt {
                 by_ms,
                 ends_in: DOUBT - doubted,
-                is_new: known.is_none(),
+                is_new: existing.is_none(),
             });
         }
         *self = Self {

@@ -14,7 +14,7 @@ use http_server::forwarded::TRUSTED_PROXIES_MAX;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WebhookEntries {
-    /// Every entry exists; none is looked up.
+    /// Every entry exists; none is resolved.
     Any,
     /// Unknown entries are answered with 404.
     Required,
@@ -34,7 +34,7 @@ pub struct GatewayConfig {
     /// The most connections at a time. Further ones are answered 503 and closed.
     pub connections_max: usize,
     /// The most requests at a time, over all connections (HTTP/2 carries many in one). Further ones
-    /// are answered 503. An eighth is kept for those that come in one piece.
+    /// are answered 503. An eighth is reserved for those that come in one piece.
     pub requests_max: usize,
     /// The most requests at a time in one HTTP/2 connection.
     pub streams_max: u32,
@@ -47,7 +47,7 @@ pub struct GatewayConfig {
     /// Longest time for a body. A body over 64 KiB must also keep the pace that ends within this
     /// time.
     pub body_wait_ms_max: u64,
-    /// The least rate of a body that didn't come with its head, looked at from a sixth of
+    /// The least rate of a body that didn't come with its head, checked from a sixth of
     /// `body_wait_ms_max` on: slower ones are answered 408. 0 for none.
     pub body_rate_bytes_per_s_min: u32,
     /// Share of `connections_max`, and of the unfinished part of `requests_max` and
@@ -55,8 +55,8 @@ pub struct GatewayConfig {
     /// may have all connections.
     pub address_share_percent_max: usize,
     /// The bytes of bodies, as received and as decoded, that may be in memory until the log has
-    /// acknowledged them. An eighth is kept for bodies up to 64 KiB. At least four of the longest
-    /// batches.
+    /// acknowledged them. An eighth is reserved for bodies up to 64 KiB. At least four of the
+    /// longest batches.
     pub inflight_bytes_max: usize,
     /// Longest time that a request may wait for its share of `inflight_bytes_max` before it is
     /// answered 503.

@@ -24,7 +24,7 @@ pub(crate) async fn explain(call: &mut Call<'_>, headers: &HeaderMap, upload: &m
     let shared = Arc::clone(call.shared);
     let body = call.receive(headers, upload, shared.limits.batch_bytes_max).await?;
     // Not before the body is here: few slow senders would keep all others out.
-    let Ok(_place) = shared.explaining.try_acquire() else {
+    let Ok(_permit) = shared.explaining.try_acquire() else {
         return Err(overloaded());
     };
     let received_at_ms = call.arrived_ms;

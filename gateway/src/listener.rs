@@ -128,7 +128,7 @@ async fn upkeep(shared: &Shared, open: &OpenConnections) {
 ///
 /// A gateway that starts isn't ready before its log takes records and its client keys can be read.
 /// Later it is only degraded without one of them: every gateway has the same ones, and were all
-/// gateways taken out of their load balancer, clients would get its own error, or none, in place of
+/// gateways taken out of their load balancer, clients would get its own error, or none, instead of
 /// our 503 with `Retry-After`, and no request would be left to count against the service.
 struct Dependency {
     component: Component,

@@ -1,4 +1,4 @@
-//! The gateway's metrics, with every handle looked up once.
+//! The gateway's metrics, with every handle resolved once.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use receipt_log::RecordKind;
 
 use crate::route::Route;
 
-/// The statuses the gateway answers, and a place for any other.
+/// The statuses the gateway answers, and one for any other.
 const STATUSES: [u16; 16] = [
     200, 202, 400, 401, 403, 404, 405, 408, 413, 415, 429, 431, 500, 501, 503, 0,
 ];
@@ -53,9 +53,9 @@ impl Meters {
 
     /// Requests answered with `status`.
     fn requests(&self, route: Route, status: u16) -> &Counter {
-        let place = STATUSES.iter().position(|known| *known == status);
-        let place = place.unwrap_or(STATUSES.len() - 1);
-        self.requests[route as usize][place].get_or_init(
+        let index = STATUSES.iter().position(|existing| *existing == status);
+        let index = index.unwrap_or(STATUSES.len() - 1);
+        self.requests[route as usize][index].get_or_init(
             || counter!("receipts_gateway_requests_total", "route" => route.name(), "status" => status.to_string()),
         )
     }

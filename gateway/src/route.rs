@@ -166,8 +166,8 @@ mod tests {
 
     #[test]
     fn places_in_tables_are_the_order_of_all() {
-        for (place, route) in Route::ALL.into_iter().enumerate() {
-            assert_eq!(route as usize, place);
+        for (index, route) in Route::ALL.into_iter().enumerate() {
+            assert_eq!(route as usize, index);
         }
     }
 

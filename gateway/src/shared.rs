@@ -24,7 +24,7 @@ use crate::meters::Meters;
 use crate::rate::{Exceeded, Rate, Standing};
 use crate::route::{Route, Routes};
 
-/// Parsed public keys that are kept.
+/// Parsed public keys that are retained.
 const KEYS_CACHED_MAX: usize = 4_096;
 
 /// The most receipts that are checked together. They are answered together, so the first one waits

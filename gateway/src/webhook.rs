@@ -11,7 +11,7 @@
 //!
 //! A batch is taken whole or refused whole. The service's policy on clients' keys isn't asked here:
 //! it is the verifier's, who judges every record of the log again. `X-Service-Signature` is no part
-//! of this interface; one that comes is neither looked at nor stored.
+//! of this interface; one that comes is neither checked nor stored.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -99,7 +99,7 @@ pub(crate) async fn receive(call: &mut Call<'_>, headers: &HeaderMap, upload: &m
         call.charge_key(key_fingerprint, head.receipts())?;
     }
     require_entries(call, head.kind(), &good).await?;
-    // A long answer takes its place before the record is stored: there must be one then.
+    // A long answer is reserved before the record is stored: there must be one then.
     let text = text(&head, &good);
     let answer = match head {
         SubmissionHead::Receipt(_) => json(text.into()),
@@ -232,8 +232,8 @@ async fn require_entries(call: &Call<'_>, kind: BodyKind, good: &[Good]) -> Resu
     let asked: HashSet<&NamedEntry> = good.iter().map(|good| &good.entry).collect();
     let asked: Vec<NamedEntry> = asked.into_iter().cloned().collect();
     let existing = book.existing(&asked).await.map_err(|what| {
-        tracing::warn!(what, "the entries can't be looked up");
-        let detail = "the entries can't be looked up; send it again later";
+        tracing::warn!(what, "the entries can't be resolved");
+        let detail = "the entries can't be resolved; send it again later";
         Problem::new(Kind::AccountsUnavailable, detail).retry_after_s(RETRY_S)
     })?;
     let unknown = || (0..).zip(good).filter(|(_, good)| !existing.contains(&good.entry));

@@ -267,7 +267,7 @@ def check_selectors(objects):
 
 
 def check_labels(chart):
-    """Labels of values are everywhere, and never in place of those that select."""
+    """Labels of values are everywhere, and never instead of those that select."""
     labels = {"app.kubernetes.io/part-of": "x", "app.kubernetes.io/component": "web", "team": "data"}
     objects = chart.template(ENGINES, {"commonLabels": labels, "gateway": {"podLabels": {"app.kubernetes.io/component": "web", "a": "b"}}})
     check_selectors(objects)
@@ -596,7 +596,7 @@ def check_every_key(chart, module):
 
 
 def check_refusals(chart):
-    for values, told in [
+    for values, reported in [
         ({"gatway": {}}, "gatway"),
         ({"gateway": {"replica": 3}}, "replica"),
         ({"gateway": {"service": {"prot": 80}}}, "prot"),
@@ -624,9 +624,9 @@ def check_refusals(chart):
         ({"mounts": [{"name": "a", "path": "/a"}]}, "mounts"),
     ]:
         error = chart.refuses(ENGINES, values)
-        assert told in error, f"{values}: {error}"
-    for missing, told in [("image", "image.registry"), ("config", "brokers"), ("secrets", "PostgreSQL"), ("gateway", "keygen")]:
-        assert told in chart.refuses({key: value for key, value in ENGINES.items() if key != missing})
+        assert reported in error, f"{values}: {error}"
+    for missing, reported in [("image", "image.registry"), ("config", "brokers"), ("secrets", "PostgreSQL"), ("gateway", "keygen")]:
+        assert reported in chart.refuses({key: value for key, value in ENGINES.items() if key != missing})
 
 
 def check_scaling(chart):
@@ -698,7 +698,7 @@ def main():
     assert len(files) == 3, files
     count = 0
     for file in [*files, *(HELM_FOLDER / f"examples/{name}.yaml" for name in ("plain", "operators"))]:
-        # What only adds to another file is told so by its name.
+        # What only adds to another file is reported so by its name.
         used = [HELM_FOLDER / "values-production.yaml", file] if "cluster" in file.name else [file]
         good, out, error = chart.run("lint", "--strict", CHART, files=used)
         assert good, out + error

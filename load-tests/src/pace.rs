@@ -70,7 +70,7 @@ pub async fn run(
         plan.tries_max,
         plan.answer_wait_max,
     ));
-    let places = Arc::new(Semaphore::new(plan.concurrency));
+    let permits = Arc::new(Semaphore::new(plan.concurrency));
     let latency = Arc::new(Mutex::new((
         Histogram::new_with_bounds(1, 600_000_000, 3)?,
         Met::default(),
@@ -88,7 +88,7 @@ pub async fn run(
             }
             None => None,
         };
-        let place = Arc::clone(&places).acquire_owned().await?;
+        let permit = Arc::clone(&permits).acquire_owned().await?;
         if stop.is_cancelled() {
             break;
         }
@@ -99,7 +99,7 @@ pub async fn run(
         let (latency, bar) = (Arc::clone(&latency), bar.clone());
         tasks.spawn(async move {
             let ending = sender.submit(&request).await;
-            drop(place);
+            drop(permit);
             let elapsed_us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
             let tries = settle(&expected, &request, ending);
             let mut latency = latency.lock();

@@ -68,7 +68,7 @@ impl Run {
     /// Waits for the last answer, then compares every number.
     ///
     /// # Errors
-    /// A fault that kept the run from being made at all.
+    /// A fault that prevented the run at all.
     pub async fn finish(self) -> Result<Report> {
         let paced = self.sending.await.context("the sending task")??;
         self.signing
@@ -92,7 +92,7 @@ impl Run {
 /// Runs the whole plan and prints its report.
 ///
 /// # Errors
-/// A fault that kept the run from being made at all. `Ok(false)` says that it was made and a number
+/// A fault that prevented the run at all. `Ok(false)` says that it was made and a number
 /// differs.
 pub async fn run(arguments: Arguments) -> Result<bool> {
     let run = Run::start(arguments).await?;

@@ -117,8 +117,8 @@ impl Stack {
         self.process.stop().await
     }
 
-    /// The arguments of a load on this installation: an open loop with the audit at its end, told
-    /// by `more` how much.
+    /// The arguments of a load on this installation: an open loop with the audit at its end,
+    /// reported by `more` how much.
     #[must_use]
     pub fn load(&self, key: &str, publisher: &str, more: &[&str]) -> Arguments {
         self.installation.load(key, publisher, more)

@@ -26,7 +26,7 @@ pub struct PublisherConfig {
     pub address_share_percent_max: u8,
     /// Request head, in bytes.
     pub head_bytes_max: usize,
-    /// Time for a request head to arrive, and for a kept-alive connection to stay idle, in
+    /// Time for a request head to arrive, and for a keep-alive connection to stay idle, in
     /// milliseconds.
     pub head_wait_ms_max: u64,
     /// Entries of one account.
@@ -55,17 +55,17 @@ pub struct PublisherConfig {
     pub erasure_interval_ms: u64,
     /// Hours in which an erasure can be cancelled before it begins; 0: it begins at once.
     pub erasure_delay_hours: u32,
-    /// Days in which what an erasure took out of the warehouse is looked for again: longer than the
-    /// log holds receipts.
+    /// Days in which what an erasure took out of the warehouse is searched for again: longer than
+    /// the log holds receipts.
     pub erasure_look_after_days: u32,
-    /// Days that technical data of requests, which is client addresses, is kept with rejected
+    /// Days that technical data of requests, which is client addresses, is retained with rejected
     /// receipts.
     pub address_days_max: u32,
     /// Days in which the deletion of an account can be taken back.
     pub deletion_grace_days: u32,
-    /// Places looked at for verification tokens at one time; more wait.
+    /// Locations checked for verification tokens at one time; more wait.
     pub looks_max: usize,
-    /// Places that one account may have looked at in a minute, beyond the quota of its keys.
+    /// Locations that one account may have checked in a minute, beyond the quota of its keys.
     pub looks_per_minute: u32,
     /// Pause between two looks for verifications that end, proofs to check and mails to send, in
     /// milliseconds.
@@ -170,7 +170,7 @@ impl Section for PublisherConfig {
         faults.range("address_days_max", self.address_days_max, 1..=36_500);
         faults.range("deletion_grace_days", self.deletion_grace_days, 0..=3_650);
         faults.range("looks_max", self.looks_max, 1..=1_000);
-        // One request may name 20 domains, each with tokens in three places.
+        // One request may name 20 domains, each with tokens in three locations.
         faults.range("looks_per_minute", self.looks_per_minute, 60..=1_000_000);
         faults.range("expiry_interval_ms", self.expiry_interval_ms, 10..=3_600_000);
         faults.range("directory_interval_ms", self.directory_interval_ms, 10..=3_600_000);

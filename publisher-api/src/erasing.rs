@@ -1,5 +1,5 @@
-//! Erasures carried out, and data that are kept for a time deleted: by one replica at a time, in
-//! steps that may be done twice.
+//! Erasures carried out, and data that are retained for a time deleted: by one replica at a time,
+//! in steps that may be done twice.
 //!
 //! A lease in the store keeps replicas from working side by side; where one outlives it, each step
 //! still bears its successor's. What was begun before a crash is found in the store and continues.
@@ -36,7 +36,7 @@ pub struct Eraser {
     /// Days in which an erased receipt's duplicates may still come: how far back a receipt may lie
     /// when it arrives, and how long the log holds what `receipts repair` may read again.
     pub look_after_days: i64,
-    /// Days that technical data of requests is kept.
+    /// Days that technical data of requests is retained.
     pub address_days_max: i64,
     /// Holder of the lease.
     holder: String,
@@ -114,7 +114,7 @@ impl Eraser {
         for erasure in self.accounts.erasures_to_look_after(now_ms - DAY_MS).await? {
             if let Err(error) = self.look_after(&erasure, now_ms).await {
                 failing = failing.saturating_add(1);
-                tracing::warn!(erasure = erasure.id, %error, "an erasure can't be looked after now");
+                tracing::warn!(erasure = erasure.id, %error, "an erasure can't be checked now");
             }
         }
         metrics::gauge!("receipts_publisher_erasures_failing").set(failing);
@@ -141,7 +141,7 @@ impl Eraser {
 
     async fn carry_out(&self, erasure: &Erasure) -> Result<(), EraseError> {
         while self.accounts.erase_some(&erasure.id).await? {}
-        if let Some(coverage) = &erasure.wish.receipt_metadata {
+        if let Some(coverage) = &erasure.request.receipt_metadata {
             let rows = metadata(coverage, erasure.requested_at_ms);
             let found = self.warehouse.metadata_left(&rows).await?;
             let counts = [
@@ -189,14 +189,14 @@ impl Eraser {
     /// Rows that arrived since (a duplicate's own bytes, a block written again) go too. Queries
     /// don't see it even before.
     async fn look_after(&self, erasure: &Erasure, now_ms: i64) -> Result<(), EraseError> {
-        if let Some(coverage) = &erasure.wish.receipt_metadata {
+        if let Some(coverage) = &erasure.request.receipt_metadata {
             let rows = metadata(coverage, erasure.requested_at_ms);
             let found = self.warehouse.metadata_left(&rows).await?;
             self.erase(&rows, found).await?;
         }
         let since_ms = now_ms - erasure.finished_at_ms.unwrap_or(now_ms);
         let settled = since_ms >= self.look_after_days * DAY_MS;
-        self.accounts.note_erasure_looked_after(&erasure.id, settled).await?;
+        self.accounts.note_erasure_check(&erasure.id, settled).await?;
         Ok(())
     }
 }

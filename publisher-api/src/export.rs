@@ -2,9 +2,10 @@
 //!
 //! An export goes through the collections one after the other: those of the account store, then
 //! receipts and refusals of its verified domains from the warehouse. Each is in an order of what
-//! never changes about a row, so the place behind a page is all that is needed to continue, in
-//! whatever process: nothing is kept between requests, and what stood there when a collection was
-//! begun is in exactly one page, whatever is written meanwhile. One page is in memory at a time.
+//! never changes about a row, so the cursor behind a page is all that is needed to continue, in
+//! whatever process: nothing is retained between requests, and what stood there when a collection
+//! was begun is in exactly one page, whatever is written meanwhile. One page is in memory at a
+//! time.
 
 pub(crate) mod cursor;
 pub(crate) mod form;
@@ -132,7 +133,7 @@ pub(crate) struct Page {
     pub(crate) collection: usize,
     /// Each with a value for every column.
     pub(crate) rows: Vec<Vec<Value>>,
-    /// The place behind it.
+    /// The cursor behind it.
     pub(crate) next: ExportCursor,
 }
 
@@ -151,49 +152,49 @@ impl Walk {
         ExportCursor::begin(self.only.unwrap_or(0))
     }
 
-    /// The next page with rows from `place` on; none at the end.
+    /// The next page with rows from `cursor` on; none at the end.
     ///
     /// # Errors
     /// An engine doesn't answer.
-    pub(crate) async fn next(&self, mut place: ExportCursor) -> Result<Option<Page>, Failure> {
+    pub(crate) async fn next(&self, mut cursor: ExportCursor) -> Result<Option<Page>, Failure> {
         let end = self.only.map_or_else(|| names().len(), |only| only + 1);
-        while place.collection < end {
-            let (rows, after) = self.rows(&place).await?;
+        while cursor.collection < end {
+            let (rows, after) = self.rows(&cursor).await?;
             if let Some(after) = after {
-                let collection = place.collection;
+                let collection = cursor.collection;
                 return Ok(Some(Page {
                     collection,
                     rows,
                     next: ExportCursor { collection, after },
                 }));
             }
-            place = ExportCursor::begin(place.collection + 1);
+            cursor = ExportCursor::begin(cursor.collection + 1);
         }
         Ok(None)
     }
 
-    /// The rows behind a place, and the place behind them if there are any.
-    async fn rows(&self, place: &ExportCursor) -> Result<(Vec<Vec<Value>>, Option<StoreCursor>), Failure> {
-        match COLLECTIONS.get(place.collection) {
+    /// The rows behind a cursor, and the cursor behind them if there are any.
+    async fn rows(&self, cursor: &ExportCursor) -> Result<(Vec<Vec<Value>>, Option<StoreCursor>), Failure> {
+        match COLLECTIONS.get(cursor.collection) {
             Some(stored) => {
-                let after = match &place.after {
+                let after = match &cursor.after {
                     StoreCursor::Row(after) => Some(after),
                     _ => None,
                 };
                 let accounts = &self.deps.accounts;
                 let page = accounts.collection_page(&self.principal.account_id, stored, after, ROWS_MAX);
                 let page = page.await?;
-                let after = page.last().map(|row| StoreCursor::Row(row.place.clone()));
+                let after = page.last().map(|row| StoreCursor::Row(row.cursor.clone()));
                 let rows = page.into_iter().map(|row| row.cells.into_iter().map(value).collect());
                 Ok((rows.collect(), after))
             }
-            None if place.collection == COLLECTIONS.len() => self.receipts(place).await,
-            None => self.refusals(place).await,
+            None if cursor.collection == COLLECTIONS.len() => self.receipts(cursor).await,
+            None => self.refusals(cursor).await,
         }
     }
 
-    async fn receipts(&self, place: &ExportCursor) -> Result<(Vec<Vec<Value>>, Option<StoreCursor>), Failure> {
-        let after = match &place.after {
+    async fn receipts(&self, cursor: &ExportCursor) -> Result<(Vec<Vec<Value>>, Option<StoreCursor>), Failure> {
+        let after = match &cursor.after {
             StoreCursor::Receipt(after) => Some(after),
             _ => None,
         };
@@ -209,8 +210,8 @@ impl Walk {
         Ok((rows.collect(), after))
     }
 
-    async fn refusals(&self, place: &ExportCursor) -> Result<(Vec<Vec<Value>>, Option<StoreCursor>), Failure> {
-        let after = match &place.after {
+    async fn refusals(&self, cursor: &ExportCursor) -> Result<(Vec<Vec<Value>>, Option<StoreCursor>), Failure> {
+        let after = match &cursor.after {
             StoreCursor::Refusal(after) => Some(after),
             _ => None,
         };

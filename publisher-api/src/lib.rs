@@ -146,7 +146,7 @@ pub fn start(
     let directory_pause = Duration::from_millis(config.directory_interval_ms);
     let drain_wait_max = Duration::from_millis(config.drain_ms_max);
     let app = Arc::new(PublisherState {
-        exports: export::stream::Places::new(config.exports_max),
+        exports: export::stream::ExportSlots::new(config.exports_max),
         lookup_bodies: FairSemaphore::new(config.lookup_bodies_max),
         erasures_wanted: Arc::new(Notify::new()),
         looker: Looker::new(deps.outbound.clone(), deps.cpu.clone(), config.looks_max),

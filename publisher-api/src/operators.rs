@@ -20,9 +20,9 @@ use web::shares::FairSemaphore;
 pub(crate) use self::directory::Directories;
 use crate::tasks;
 
-/// Directories that are fetched at one time. An account gets as many of these places as it leaves
+/// Directories that are fetched at one time. An account gets as many of these permits as it leaves
 /// free: directories that hang, or are slow, delay those of other accounts as long as not every
-/// place is another account's.
+/// permit is another account's.
 const FETCHES_MAX: usize = 16;
 
 /// A key as the account store takes it.
@@ -37,14 +37,14 @@ pub fn operator_key(key: &DirectoryKey, source: KeySource) -> NewOperatorKey {
     }
 }
 
-/// A fetch in progress, and its place.
+/// A fetch in progress, and its permit.
 type Fetch<'a> = BoxFuture<'a, Result<(), AccountsError>>;
 
-/// Fetches directories when they are due. Every `pause` it reads which ones are; as places become
+/// Fetches directories when they are due. Every `pause` it reads which ones are; as permits become
 /// free, it begins with the next.
 pub(crate) async fn watch(directories: Directories, pause: Duration) {
     tasks::begin("directories");
-    let places = FairSemaphore::new(FETCHES_MAX);
+    let permits = FairSemaphore::new(FETCHES_MAX);
     let mut fetches = FuturesUnordered::<Fetch<'_>>::new();
     let mut due = Vec::new();
     let mut ticks = tokio::time::interval(pause);
@@ -58,7 +58,7 @@ pub(crate) async fn watch(directories: Directories, pause: Duration) {
             Some(fetched) = fetches.next() => fetched,
         };
         let outcome = match outcome {
-            Ok(()) => begin(&directories, &places, &mut due, &mut fetches).await,
+            Ok(()) => begin(&directories, &permits, &mut due, &mut fetches).await,
             failed => failed,
         };
         if let Err(error) = outcome {
@@ -67,22 +67,22 @@ pub(crate) async fn watch(directories: Directories, pause: Duration) {
     }
 }
 
-/// Begins as many of the due fetches as there are places for, and leaves the others.
+/// Begins as many of the due fetches as there are permits for, and leaves the others.
 async fn begin<'a>(
     directories: &'a Directories,
-    places: &'a FairSemaphore,
+    permits: &'a FairSemaphore,
     due: &mut Vec<Operator>,
     fetches: &mut FuturesUnordered<Fetch<'a>>,
 ) -> Result<(), AccountsError> {
     let mut left = Vec::new();
     for operator in std::mem::take(due) {
-        let Ok(place) = places.take(&[&operator.account_id]) else {
+        let Ok(permit) = permits.take(&[&operator.account_id]) else {
             left.push(operator);
             continue;
         };
         if let Some(taken) = directories.accounts.take_directory(operator).await? {
             fetches.push(Box::pin(async move {
-                let _place = place;
+                let _permit = permit;
                 directories.refresh(taken).await
             }));
         }

@@ -25,7 +25,7 @@ use crate::verification::{Look, Looker, ProofOutcome};
 const JOB: &str = "proofs";
 /// Proofs of one batch; a round does batches until nothing is due.
 const BATCH_MAX: i64 = 100;
-/// Domains looked at at one time, beside those that accounts have checked.
+/// Domains checked at one time, beside those that accounts have checked.
 const LOOKS_MAX: usize = 16;
 /// Proofs that aren't due, of which one must be found where no due one is.
 const WITNESSES_MAX: i64 = 3;
@@ -196,7 +196,7 @@ impl<'a> Prover<'a> {
     }
 }
 
-/// Transport over which a proof is looked for. Each can fail while the other works.
+/// Transport over which a proof is searched for. Each can fail while the other works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ProofTransport {
     Dns,

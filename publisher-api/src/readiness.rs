@@ -1,4 +1,4 @@
-//! Whether the engines behind the API answer, looked at from time to time for `/readyz`.
+//! Whether the engines behind the API answer, checked from time to time for `/readyz`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ pub(crate) struct Engines {
 }
 
 impl Engines {
-    /// Registers them, not ready until looked at.
+    /// Registers them, not ready until checked.
     pub(crate) fn register(health: &Health) -> Self {
         Self {
             accounts: health.register("publisher.accounts"),

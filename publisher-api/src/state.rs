@@ -7,7 +7,7 @@ use web::shares::FairSemaphore;
 
 use crate::Deps;
 use crate::config::PublisherConfig;
-use crate::export::stream::Places;
+use crate::export::stream::ExportSlots;
 use crate::operators::Directories;
 use crate::verification::Looker;
 
@@ -15,8 +15,8 @@ use crate::verification::Looker;
 pub(crate) struct PublisherState {
     pub(crate) config: PublisherConfig,
     pub(crate) deps: Deps,
-    /// Places of exports.
-    pub(crate) exports: Places,
+    /// ExportSlots of exports.
+    pub(crate) exports: ExportSlots,
     /// Bodies of bulk lookups that are being read.
     pub(crate) lookup_bodies: FairSemaphore,
     /// Notified when there is something to erase.

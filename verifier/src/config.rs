@@ -13,14 +13,14 @@ pub struct VerifierConfig {
     pub block_bytes_max: usize,
     /// A block is closed when it holds this many records.
     pub block_records_max: usize,
-    /// Parsed public keys kept.
+    /// Parsed public keys cap.
     pub key_cache_entries_max: usize,
     /// Values of one record of `verdicts`, in bytes. The verdicts on one source record always fit
     /// into one record.
     pub record_bytes_max: usize,
     /// Rejected receipts of one key, publisher and UTC day that are stored with their bytes.
     /// Further ones are only counted.
-    pub rejected_kept_per_day_max: u32,
+    pub rejected_stored_per_day_max: u32,
     /// Bytes of rejected receipts of a UTC day that are stored, of all senders. In one half, those
     /// that stored most are the first whose further ones are only counted; the other is for the
     /// first rejections of each key.
@@ -43,7 +43,7 @@ impl Default for VerifierConfig {
             block_records_max: 20_000,
             key_cache_entries_max: 10_000,
             record_bytes_max: 1 << 20,
-            rejected_kept_per_day_max: 10_000,
+            rejected_stored_per_day_max: 10_000,
             rejected_bytes_per_day_max: 1 << 30,
             idle_interval_ms: 5_000,
             retry_wait_ms_min: 50,

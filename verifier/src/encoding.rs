@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use crate::assignment::{AppendClaim, Settled};
 use crate::judging::{BATCH, JudgedPartition, JudgedRows, ReceiptStamp, SourceRecord};
-use crate::kept::{Candidate, KeptRejections};
+use crate::rejection_cap::{Candidate, RejectionCap};
 use crate::rejections::Tallies;
 use crate::stamping::StampedBlock;
 use crate::traces::Traces;
@@ -74,7 +74,7 @@ impl EncodedBlock {
     }
 }
 
-/// Encodes a block. `source_partitions` is the number of partitions of `receipts`; `kept` decides
+/// Encodes a block. `source_partitions` is the number of partitions of `receipts`; `cap` decides
 /// which rejections are stored with their bytes.
 ///
 /// # Errors
@@ -84,14 +84,14 @@ pub fn encode(
     shard_map: &ShardMap,
     block: StampedBlock,
     source_partitions: u32,
-    kept: &mut KeptRejections,
+    cap: &mut RejectionCap,
 ) -> Result<EncodedBlock, BlockError> {
     let mut encoded = EncodedBlock::empty(block.0.opened);
     encoded.traces = block.0.traces;
     for part in block.0.partitions {
         let mut encoder = PartitionEncoder::new(encoding, shard_map, source_partitions, &part);
         for rows in &part.rows {
-            encoder.add(rows, kept, &mut encoded)?;
+            encoder.add(rows, cap, &mut encoded)?;
         }
         encoder.close(encoder.next_offset)?;
         encoded.partitions.push(encoder.done);
@@ -186,17 +186,12 @@ impl<'a> PartitionEncoder<'a> {
     }
 
     /// Adds records behind those so far.
-    fn add(
-        &mut self,
-        rows: &JudgedRows,
-        kept: &mut KeptRejections,
-        block: &mut EncodedBlock,
-    ) -> Result<(), BlockError> {
+    fn add(&mut self, rows: &JudgedRows, cap: &mut RejectionCap, block: &mut EncodedBlock) -> Result<(), BlockError> {
         let (mut accepted, mut rejected) = (0, 0);
         for record in &rows.records {
             let stamps = &rows.stamps[accepted..accepted + record.accepted];
             self.begin(record, stamps)?;
-            let mut not_kept = NotKept::new();
+            let mut counted = OnlyCounted::new();
             for (row, stamp) in (accepted..).zip(stamps) {
                 let row = rows.accepted.accepted_row(row);
                 if let Some((reason, detail)) = &stamp.rejection {
@@ -204,7 +199,7 @@ impl<'a> PartitionEncoder<'a> {
                         timestamp_ms: 0,
                         ..row.as_rejected(reason.as_str(), detail)
                     };
-                    self.reject(row, kept, &mut not_kept, block);
+                    self.reject(row, cap, &mut counted, block);
                 } else {
                     block.clients.accepted(row.client_id);
                     let shard = self.shard(row.publisher, row.timestamp_ms, row.receipt_id);
@@ -216,9 +211,9 @@ impl<'a> PartitionEncoder<'a> {
                 }
             }
             for row in rejected..rejected + record.rejected {
-                self.reject(rows.rejected.rejected_row(row), kept, &mut not_kept, block);
+                self.reject(rows.rejected.rejected_row(row), cap, &mut counted, block);
             }
-            for ((shard, ..), (first, receipts)) in not_kept {
+            for ((shard, ..), (first, receipts)) in counted {
                 self.open[shard].push_rejected(&only_counted(first, receipts));
             }
             accepted += record.accepted;
@@ -247,8 +242,8 @@ impl<'a> PartitionEncoder<'a> {
     fn reject<'r>(
         &mut self,
         row: RejectedRow<'r>,
-        kept: &mut KeptRejections,
-        not_kept: &mut NotKept<'r>,
+        cap: &mut RejectionCap,
+        counted: &mut OnlyCounted<'r>,
         block: &mut EncodedBlock,
     ) {
         block
@@ -257,11 +252,11 @@ impl<'a> PartitionEncoder<'a> {
         let reason = row.reason.parse().map_or("", RejectReason::as_str);
         *block.reasons.entry(reason).or_insert(0) += 1;
         let shard = self.shard(row.publisher, row.received_at_ms, row.receipt_id);
-        if is_kept(&row, kept) {
+        if is_stored(&row, cap) {
             self.open[shard].push_rejected(&row);
         } else {
             let group = (shard, row.key_fingerprint, row.publisher, row.reason);
-            not_kept.entry(group).or_insert((row, 0)).1 += 1;
+            counted.entry(group).or_insert((row, 0)).1 += 1;
         }
     }
 
@@ -330,14 +325,14 @@ fn open(shard_map: &ShardMap) -> Vec<Rows> {
 
 /// Rejected receipts of one record whose bytes aren't stored: by shard, key, publisher and reason,
 /// the first one's row and their number.
-type NotKept<'a> = BTreeMap<(usize, &'a [u8; 32], &'a str, &'a str), (RejectedRow<'a>, u32)>;
+type OnlyCounted<'a> = BTreeMap<(usize, &'a [u8; 32], &'a str, &'a str), (RejectedRow<'a>, u32)>;
 
 /// Whether a rejected receipt is stored with its bytes. A batch that is rejected as a whole always
 /// is: its one row says that its receipts weren't judged. The gateway refuses such batches.
-fn is_kept(row: &RejectedRow<'_>, kept: &mut KeptRejections) -> bool {
+fn is_stored(row: &RejectedRow<'_>, cap: &mut RejectionCap) -> bool {
     let is_whole_batch = row.kind == BATCH && row.origin == Origin::Record.as_str();
     is_whole_batch
-        || kept.keeps(&Candidate {
+        || cap.keeps(&Candidate {
             key_fingerprint: row.key_fingerprint,
             address: row.client_address.parse().ok(),
             publisher: row.publisher,
@@ -350,14 +345,14 @@ fn is_kept(row: &RejectedRow<'_>, kept: &mut KeptRejections) -> bool {
 fn only_counted(first: RejectedRow<'_>, receipts: u32) -> RejectedRow<'_> {
     RejectedRow {
         detail: "only counted, without bytes and receiptId: more is rejected today than \
-                 verifier.rejected_kept_per_day_max (of a key and publisher) or \
+                 verifier.rejected_stored_per_day_max (of a key and publisher) or \
                  verifier.rejected_bytes_per_day_max (of all senders) lets be stored",
         receipt_id: Uuid::nil(),
         client_id: Uuid::nil(),
         entry_id: Uuid::nil(),
         payload_hash: &[0; 32],
         raw: &[],
-        origin: blocks::NOT_KEPT,
+        origin: blocks::NOT_STORED,
         receipts,
         ..first
     }
@@ -429,9 +424,9 @@ mod tests {
     }
 
     fn encoded(record_bytes_max: usize, records: Vec<Source>) -> EncodedPartition {
-        let mut kept = KeptRejections::new(1_000, u64::MAX);
+        let mut cap = RejectionCap::new(1_000, u64::MAX);
         let settings = encoding(record_bytes_max);
-        let encoded = encode(&settings, &ShardMap::default(), block(records), 12, &mut kept);
+        let encoded = encode(&settings, &ShardMap::default(), block(records), 12, &mut cap);
         encoded.unwrap().partitions.remove(0)
     }
 
@@ -500,8 +495,8 @@ mod tests {
         for (row, publisher) in records[0].1.iter_mut().zip(publishers) {
             row.publisher = publisher;
         }
-        let mut kept = KeptRejections::new(1_000, u64::MAX);
-        let encoded = encode(&encoding(2_000), &map, block(records), 12, &mut kept).unwrap();
+        let mut cap = RejectionCap::new(1_000, u64::MAX);
+        let encoded = encode(&encoding(2_000), &map, block(records), 12, &mut cap).unwrap();
         let part = &encoded.partitions[0];
         assert_eq!((part.ranges.len(), part.records.len(), part.counts.rejected), (2, 6, 6));
         let mut rows = [0; 3];
@@ -546,8 +541,8 @@ mod tests {
     #[test]
     fn outcomes_are_counted_by_reason() {
         let block = block(vec![judged(0, 2, 1), judged(1, 1, 1)]);
-        let mut kept = KeptRejections::new(1, u64::MAX);
-        let encoded = encode(&encoding(1_000), &ShardMap::default(), block, 1, &mut kept).unwrap();
+        let mut cap = RejectionCap::new(1, u64::MAX);
+        let encoded = encode(&encoding(1_000), &ShardMap::default(), block, 1, &mut cap).unwrap();
         assert_eq!(encoded.reasons, BTreeMap::from([("malformed", 3)]));
     }
 
@@ -567,8 +562,8 @@ mod tests {
         }
         // A batch that was rejected as a whole.
         records[2].1[0].origin = "record";
-        let mut kept = KeptRejections::new(2, u64::MAX);
-        let encoded = encode(&encoding(1 << 20), &ShardMap::default(), block(records), 1, &mut kept).unwrap();
+        let mut cap = RejectionCap::new(2, u64::MAX);
+        let encoded = encode(&encoding(1 << 20), &ShardMap::default(), block(records), 1, &mut cap).unwrap();
         assert_eq!(encoded.reasons, BTreeMap::from([("malformed", 8)]));
         let block = Block::decode(&encoded.partitions[0].records[0].1.body).unwrap();
         assert_eq!(
@@ -598,9 +593,9 @@ mod tests {
                 row(5, 0, "a", "signed_batch", 10, 1),
                 row(5, 1, "b", "signed_batch", 10, 1),
                 row(5, 2, "a", "signed_batch", 10, 1),
-                row(5, 3, "a", "not_kept", 0, 1),
+                row(5, 3, "a", "not_stored", 0, 1),
                 row(6, 1, "b", "signed_batch", 10, 1),
-                row(6, 0, "a", "not_kept", 0, 2),
+                row(6, 0, "a", "not_stored", 0, 2),
                 row(7, 0, "a", "record", 10, 1),
             ]
         );

@@ -8,7 +8,7 @@
 //! - [`judging`]: records to verdicts, a pure function
 //! - [`stamping`]: the deployment's policies, evaluated against the account registry
 //! - [`encoding`]: verdicts to records of the log `verdicts`
-//! - [`kept`]: the cap on rejected receipts that are stored
+//! - [`rejection_cap`]: the cap on rejected receipts that are stored
 //! - [`appending`]: records and positions, stored in one transaction
 //! - [`idle`]: empty ranges of partitions without new records
 //! - [`rejections`]: clients most of whose receipts are rejected
@@ -28,8 +28,8 @@ pub mod error;
 pub mod gathering;
 pub mod idle;
 pub mod judging;
-pub mod kept;
 pub mod pipeline;
+pub mod rejection_cap;
 pub mod rejections;
 pub mod resumption;
 pub mod stages;

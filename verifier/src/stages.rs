@@ -19,7 +19,7 @@ use crate::encoding::{self, EncodedBlock, EncodedPartition, EncodingSettings};
 use crate::error::VerifierError;
 use crate::gathering::PolledBlock;
 use crate::judging::{self, JudgedBlock};
-use crate::kept::KeptRejections;
+use crate::rejection_cap::RejectionCap;
 use crate::stamping::{Policies, StampedBlock, stamp};
 
 /// Dependencies of the stages. Clones share the number of source partitions and the stored
@@ -32,7 +32,7 @@ pub struct Stages {
     judge: Arc<Judge>,
     encoding: Arc<EncodingSettings>,
     source_partitions: Arc<AtomicU32>,
-    kept: Arc<Mutex<KeptRejections>>,
+    cap: Arc<Mutex<RejectionCap>>,
     retry: Retry,
 }
 
@@ -58,8 +58,8 @@ impl Stages {
                 record_bytes_max: config.record_bytes_max,
             }),
             source_partitions: Arc::default(),
-            kept: Arc::new(Mutex::new(KeptRejections::new(
-                config.rejected_kept_per_day_max,
+            cap: Arc::new(Mutex::new(RejectionCap::new(
+                config.rejected_stored_per_day_max,
                 config.rejected_bytes_per_day_max,
             ))),
             retry,
@@ -139,9 +139,9 @@ impl Stages {
             Arc::clone(&self.encoding),
             self.source_partitions.load(Ordering::Relaxed),
         );
-        let kept = Arc::clone(&self.kept);
+        let cap = Arc::clone(&self.cap);
         let encoded = self.on_cpu("encode", move || {
-            encoding::encode(&encoding, &shard_map, block, partitions, &mut kept.lock())
+            encoding::encode(&encoding, &shard_map, block, partitions, &mut cap.lock())
         });
         encoded
             .await?

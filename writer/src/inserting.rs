@@ -50,7 +50,7 @@ pub struct Inserter {
     /// Rejections of rows that were refused in this run. They are a part of each attempt.
     rejections: Vec<RecordBatch>,
     /// Partitions of `receipts`, as epoch and number, whose stored refusals were read.
-    known: BTreeSet<(u32, u32)>,
+    begun: BTreeSet<(u32, u32)>,
     /// Blocks of one run: fewer after the warehouse lacked memory, twice as many after each batch.
     run_blocks_max: usize,
 }
@@ -105,7 +105,7 @@ impl Inserter {
             epoch,
             refused: BTreeSet::new(),
             rejections: Vec::new(),
-            known: BTreeSet::new(),
+            begun: BTreeSet::new(),
             run_blocks_max: usize::MAX,
         }
     }
@@ -216,7 +216,7 @@ impl Inserter {
         for ReadBlock { block, .. } in blocks {
             let source = &block.header.source;
             let partition = (source.epoch, source.partition);
-            if !self.known.contains(&partition) {
+            if !self.begun.contains(&partition) {
                 begins.entry(partition).or_insert(source.first.offset);
             }
         }
@@ -234,7 +234,7 @@ impl Inserter {
             .refused_above(&begin_offsets, &[REFUSED_BY_WAREHOUSE], REFUSED_MAX)
             .await?;
         self.refused.extend(refused);
-        self.known.extend(begins.into_keys());
+        self.begun.extend(begins.into_keys());
         Ok(())
     }
 

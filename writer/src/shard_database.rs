@@ -20,7 +20,7 @@ pub(crate) async fn shard_database(
             };
             format!(
                 "the database `{}` has the tables of shard {other}, and warehouse.shards names it for shard {shard}: shards \
-                 never change their places in warehouse.shards",
+                 never change their positions in warehouse.shards",
                 warehouse.database()
             )
         }

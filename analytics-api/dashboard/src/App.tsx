@@ -2,10 +2,10 @@ import { useEffect, useRef } from 'preact/hooks';
 import { asOf, refresh } from './ask';
 import { serverNow } from './clock';
 import { dateTime } from './format';
+import { linkTo, pageLocation } from './location';
 import { Controls } from './panels/Controls';
 import { chosen } from './panels/chosen';
 import { Warning, Watermark } from './panels/Watermark';
-import { linkTo, place } from './place';
 import { key, signOut } from './session';
 import { theme, toggleTheme } from './theme';
 import { ClientView, EntryView, Nothing } from './views/Detail';
@@ -21,7 +21,7 @@ export function App() {
 const AWAY_MS = 60_000;
 
 function Dashboard() {
-  const where = place.value;
+  const where = pageLocation.value;
   const now = chosen(where);
   const { view } = where;
   const main = useRef<HTMLElement>(null);

@@ -1,5 +1,5 @@
 // One question for each panel: cancelled when what is asked changes, asked again when numbers
-// moved, kept on show meanwhile.
+// moved, shown meanwhile.
 
 import { signal } from '@preact/signals';
 import { useEffect, useRef, useState } from 'preact/hooks';

@@ -46,8 +46,8 @@ const formats = new Map<string, Intl.DateTimeFormat>();
 /** A formatter of this zone, made once: making one costs more than using it. */
 function format(tz: string, options: Intl.DateTimeFormatOptions): Intl.DateTimeFormat {
   const key = `${tz} ${JSON.stringify(options)}`;
-  const known = formats.get(key);
-  if (known) return known;
+  const cached = formats.get(key);
+  if (cached) return cached;
   const made = new Intl.DateTimeFormat(LOCALE, { timeZone: tz, hourCycle: 'h23', ...options });
   formats.set(key, made);
   return made;

@@ -34,12 +34,12 @@ impl<T: Serialize> Complete<T> {
     fn written(&self) -> Result<(Vec<u8>, String), serde_json::Error> {
         let mut bytes = serde_json::to_vec(&self.answer)?;
         let tag = etag::tag(Format::Json, self.completeness.incomplete, &bytes);
-        let told = serde_json::to_vec(&self.completeness)?;
+        let reported = serde_json::to_vec(&self.completeness)?;
         bytes.pop();
         if bytes.len() > 1 {
             bytes.push(b',');
         }
-        bytes.extend_from_slice(told.get(1..).unwrap_or_default());
+        bytes.extend_from_slice(reported.get(1..).unwrap_or_default());
         Ok((bytes, tag))
     }
 }
@@ -116,7 +116,7 @@ impl Reply {
     }
 
     fn tagged(&self, tag: String, completeness: &Completeness, body: impl FnOnce() -> Vec<u8>) -> Response {
-        let mut response = if web::etag::is_known(&self.headers, &tag) {
+        let mut response = if web::etag::is_current(&self.headers, &tag) {
             StatusCode::NOT_MODIFIED.into_response()
         } else {
             self.with_content(body())
@@ -125,7 +125,7 @@ impl Reply {
         if let Ok(tag) = HeaderValue::from_str(&tag) {
             headers.insert(header::ETAG, tag);
         }
-        // Kept by the client that asked and by nobody between, and asked about before each use.
+        // Retained by the client that asked and by nobody between, and asked about before each use.
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
         tell(headers, completeness);
         response

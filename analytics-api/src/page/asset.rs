@@ -56,14 +56,14 @@ impl Asset {
     }
 
     /// Whether the sender has it already (`If-None-Match`).
-    pub(super) fn is_known_to(&self, request: &HeaderMap) -> bool {
-        let known = request
+    pub(super) fn is_cached_by(&self, request: &HeaderMap) -> bool {
+        let cached = request
             .get_all(header::IF_NONE_MATCH)
             .iter()
             .filter_map(|line| line.to_str().ok());
         let weak = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
         let own = self.etag.to_str().map(weak).unwrap_or_default();
-        known
+        cached
             .flat_map(|line| line.split(','))
             .any(|tag| tag.trim() == "*" || weak(tag) == own)
     }

@@ -55,7 +55,7 @@ fn served(name: &str, request: &HeaderMap) -> Response {
     let Some(asset) = ASSETS.get(name) else {
         return Failure::not_found("the page has no such file; /dashboard names those it has").into_response();
     };
-    let mut response = if asset.is_known_to(request) {
+    let mut response = if asset.is_cached_by(request) {
         StatusCode::NOT_MODIFIED.into_response()
     } else {
         asset.body(request)

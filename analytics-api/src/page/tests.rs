@@ -30,11 +30,11 @@ fn every_file_has_a_type_and_is_never_asked_for_in_vain() {
             "application/octet-stream",
             "{name}"
         );
-        let known = headers(&[(
+        let cached = headers(&[(
             header::IF_NONE_MATCH,
             response.headers()[header::ETAG].to_str().unwrap(),
         )]);
-        let again = served(name, &known);
+        let again = served(name, &cached);
         assert_eq!(again.status(), StatusCode::NOT_MODIFIED, "{name}");
         assert_eq!(again.headers()[header::ETAG], response.headers()[header::ETAG]);
         assert!(bytes(again).is_empty());

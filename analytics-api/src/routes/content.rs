@@ -54,7 +54,7 @@ struct ContentUsage {
     /// The timestamp of its last receipt in the selection.
     #[schema(format = DateTime)]
     last_seen: String,
-    /// Whether the account lists no such entry. Left out if that couldn't be told.
+    /// Whether the account lists no such entry. Left out if that couldn't be checked.
     #[schema(nullable = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     unknown_entry: Option<bool>,

@@ -39,7 +39,7 @@ pub(crate) struct Entry {
     url: String,
     /// The entry's title; where the account lists no such entry, its URL.
     title: String,
-    /// Whether the account lists no such entry. Left out if that couldn't be told.
+    /// Whether the account lists no such entry. Left out if that couldn't be checked.
     #[schema(nullable = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     unknown_entry: Option<bool>,

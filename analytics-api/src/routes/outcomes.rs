@@ -173,7 +173,7 @@ pub(crate) async fn outcomes(
         })
         .await?;
     if page.has_receipts {
-        app.known_senders.learn(sender.key_fingerprint);
+        app.cached_senders.learn(sender.key_fingerprint);
     }
     let mut lines = Vec::new();
     for one in page.occurrences {

@@ -230,7 +230,7 @@ pub(crate) async fn receipt(
         if let Caller::Sender(sender) = &caller
             && status.status != UNKNOWN
         {
-            app.known_senders.learn(sender.key_fingerprint);
+            app.cached_senders.learn(sender.key_fingerprint);
         }
         if status.status == UNKNOWN
             && let Some(wait) = &mut wait

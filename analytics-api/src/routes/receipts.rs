@@ -186,7 +186,7 @@ struct PageWalk {
     filter: Filter,
 }
 
-/// Some receipts, and the place behind the last of them if there are more.
+/// Some receipts, and the cursor behind the last of them if there are more.
 struct Page {
     receipts: Vec<ExportedReceipt>,
     next: Option<NewestCursor>,
@@ -197,7 +197,7 @@ impl PageWalk {
     async fn page(&self, mut after: Option<NewestCursor>, rows: u32) -> Result<Page, WarehouseError> {
         let rows = usize::try_from(rows).unwrap_or(usize::MAX);
         let mut receipts: Vec<ExportedReceipt> = Vec::new();
-        // One more than wanted: whether there are more is told with the page.
+        // One more than wanted: whether there are more is reported with the page.
         while receipts.len() <= rows {
             let missing = u32::try_from(rows + 1 - receipts.len()).unwrap_or(u32::MAX);
             let warehouse = self.app.warehouse();
@@ -267,7 +267,7 @@ impl PageWalk {
 /// As JSON a page of at most 1,000. As CSV or lines of JSON a stream: the last row of every 1,000,
 /// and of the whole if there are more, has a `cursor`. A stream that broke off is gone on with by
 /// the last cursor that arrived. It breaks off after ten minutes, or if nobody reads on for one; a
-/// page that broke off can be told by its missing end.
+/// page that broke off can be reported by its missing end.
 #[utoipa::path(
     get, path = PATH, tag = "analytics", security(("apiKey" = [])),
     responses(
@@ -293,7 +293,7 @@ pub(crate) async fn receipts(
         Some(_) => app.config.stream_rows_max,
     };
     let wanted = params.count("limit", rows_max)?;
-    let place = match reply.form() {
+    let permit = match reply.form() {
         None => None,
         Some(_) => Some(app.streams.take(&principal.account_id).map_err(too_many)?),
     };
@@ -322,7 +322,7 @@ pub(crate) async fn receipts(
         return Ok(reply.object(answer, completeness));
     };
     let body = web::stream::body(|pieces| async move {
-        let _place = place;
+        let _permit = permit;
         walk.produce(form, first, rows, &pieces).await
     });
     Ok(reply.stream(body, &completeness))

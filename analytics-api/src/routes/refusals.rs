@@ -156,7 +156,7 @@ pub(crate) async fn refusals(
         reason: reason(&params)?,
         after: RefusalCursor::read(&params)?,
     };
-    // One more than wanted: whether there are more is told with the page.
+    // One more than wanted: whether there are more is reported with the page.
     let rows = if grouped { 0 } else { limit + 1 };
     let (completeness, mut stats) = app
         .ask(access.account_id(), async |_| {

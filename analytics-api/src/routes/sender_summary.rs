@@ -134,7 +134,7 @@ pub(crate) async fn sender_summary(
         })
         .await?;
     if !(reasons.is_empty() && hosts.is_empty()) {
-        app.known_senders.learn(sender.key_fingerprint);
+        app.cached_senders.learn(sender.key_fingerprint);
     }
     let summary = SenderSummary {
         from: rfc3339_ms(from_ms),

@@ -141,8 +141,8 @@ pub(crate) async fn tags_and_revalidation(stack: &Stack) {
             assert_eq!(tag.starts_with("W/\""), accept == "application/json", "{path} {tag}");
             assert_eq!(first.header("cache-control"), "private, no-cache");
             stack.progress.complete_ms.store(before + 7, Ordering::SeqCst);
-            for known in [tag.clone(), format!("\"a\", {tag}"), "*".to_owned()] {
-                let again = ask(known).await;
+            for existing in [tag.clone(), format!("\"a\", {tag}"), "*".to_owned()] {
+                let again = ask(existing).await;
                 assert_eq!((again.status, again.text().len()), (304, 0), "{path} {accept}");
                 assert_eq!(again.header("etag"), tag);
                 assert_eq!(again.header("x-complete-through"), stack.complete_through());

@@ -5,19 +5,19 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::numbers::ours;
-use crate::rows::{BULK_RECEIPTS, Known, model, payload_hash_text};
+use crate::rows::{BULK_RECEIPTS, SampleRow, model, payload_hash_text};
 use crate::stack::Stack;
 
 const RECEIPTS: &str = "/api/v1/analytics/receipts";
 
 /// Newest first.
-fn newest(mut rows: Vec<Known>) -> Vec<Known> {
+fn newest(mut rows: Vec<SampleRow>) -> Vec<SampleRow> {
     rows.sort_by_key(|row| (row.timestamp_ms, row.receipt_id, row.payload));
     rows.reverse();
     rows
 }
 
-fn is(found: &Value, expected: &Known) -> bool {
+fn is(found: &Value, expected: &SampleRow) -> bool {
     found["receiptId"] == expected.receipt_id.to_string()
         && found["payloadHash"] == payload_hash_text(expected.receipt_id, expected.payload)
         && found["occurrences"] == expected.occurrences

@@ -3,12 +3,12 @@
 
 use serde_json::{Value, json};
 
-use crate::rows::{BLOG, Known, NEWS, known, ms};
+use crate::rows::{BLOG, NEWS, SampleRow, ms, sample_rows};
 use crate::stack::Stack;
 
 /// The key of NEWS and BLOG sees these.
-pub(crate) fn ours() -> Vec<Known> {
-    known()
+pub(crate) fn ours() -> Vec<SampleRow> {
+    sample_rows()
         .into_iter()
         .filter(|row| row.publisher == NEWS || row.publisher == BLOG)
         .collect()

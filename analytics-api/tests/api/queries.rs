@@ -241,8 +241,8 @@ pub(crate) async fn policies(stack: &Stack) {
         assert!(policy.contains("frame-ancestors 'none'"), "{path}: {policy}");
     }
     let answer = stack.send("GET", "/docs/analytics/swagger-initializer.js", &[]).await;
-    let told = answer.text().replace([' ', '\n'], "");
-    assert!(told.contains("\"validatorUrl\":\"none\""), "{told}");
+    let reported = answer.text().replace([' ', '\n'], "");
+    assert!(reported.contains("\"validatorUrl\":\"none\""), "{reported}");
 }
 
 pub(crate) async fn heads_over_the_limit(stack: &Stack) {

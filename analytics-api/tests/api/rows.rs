@@ -1,4 +1,4 @@
-//! Known receipts and refusals, and what they add up to, counted here in the plainest way.
+//! SampleRow receipts and refusals, and what they add up to, counted here in the plainest way.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +27,7 @@ pub(crate) const LATER_OPERATOR: &str = "later.example";
 
 /// A payload, seen `occurrences` times.
 #[derive(Debug, Clone)]
-pub(crate) struct Known {
+pub(crate) struct SampleRow {
     pub(crate) publisher: &'static str,
     pub(crate) receipt_id: Uuid,
     pub(crate) entry_id: Uuid,
@@ -65,7 +65,7 @@ pub(crate) fn ms(text: &str) -> i64 {
 
 pub(crate) const RECEIVED_MS: i64 = 1_774_900_000_000;
 
-impl Known {
+impl SampleRow {
     pub(crate) fn is_proven(&self) -> bool {
         !self.operator.is_empty()
     }
@@ -73,7 +73,7 @@ impl Known {
 
 /// Around the day of 23 hours in Berlin (2026-03-29), at the edges of buckets; every client has a
 /// key of its own.
-pub(crate) fn known() -> Vec<Known> {
+pub(crate) fn sample_rows() -> Vec<SampleRow> {
     let rows = [
         // publisher, receipt, entry, client, timestamp, purpose, payload, occurrences
         (NEWS, 1, 1, 1, "2026-03-28T22:59:59.999Z", "training", 1, 1),
@@ -98,7 +98,7 @@ pub(crate) fn known() -> Vec<Known> {
         _ => "",
     };
     rows.map(
-        |(publisher, receipt_no, entry_no, client_no, timestamp, purpose, payload, occurrences)| Known {
+        |(publisher, receipt_no, entry_no, client_no, timestamp, purpose, payload, occurrences)| SampleRow {
             publisher,
             receipt_id: receipt(receipt_no),
             entry_id: entry(entry_no),
@@ -117,7 +117,7 @@ pub(crate) fn known() -> Vec<Known> {
 
 /// Receipts of [`SIGNED`]: a client with strangers under its ID, one whose key was listed in
 /// between, and one that nobody answers for.
-pub(crate) fn signed() -> Vec<Known> {
+pub(crate) fn signed() -> Vec<SampleRow> {
     let rows = [
         // receipt, client, key, operator, name, timestamp, purpose, entry
         (30, 1, 1, OPERATOR, "Known AI", "2026-03-20T10:00:00Z", "training", 1),
@@ -141,7 +141,7 @@ pub(crate) fn signed() -> Vec<Known> {
     ];
     let row =
         |(receipt_no, client_no, key, operator, name, timestamp, purpose, entry_no): (_, _, _, _, &str, _, _, _)| {
-            Known {
+            SampleRow {
                 publisher: SIGNED,
                 receipt_id: receipt(receipt_no),
                 entry_id: entry(entry_no),
@@ -188,8 +188,8 @@ pub(crate) fn model(client: Uuid) -> &'static str {
 }
 
 /// Receipts and clients of a selection of them.
-pub(crate) fn sums<'a>(rows: impl Iterator<Item = &'a Known>) -> [u64; 2] {
-    let rows: Vec<&Known> = rows.collect();
+pub(crate) fn sums<'a>(rows: impl Iterator<Item = &'a SampleRow>) -> [u64; 2] {
+    let rows: Vec<&SampleRow> = rows.collect();
     let clients: BTreeSet<_> = rows.iter().map(|row| (row.client_id, row.key)).collect();
     [rows.len() as u64, clients.len() as u64]
 }
@@ -260,26 +260,26 @@ pub(crate) async fn insert(warehouse: &Warehouse) {
     let mut rows = Rows::default();
     push_bulk(&mut rows);
     let mut position = 1_u128 << 96;
-    for known in known().into_iter().chain(signed()) {
-        for occurrence in 0..known.occurrences {
+    for sample in sample_rows().into_iter().chain(signed()) {
+        for occurrence in 0..sample.occurrences {
             position += 1 << 16;
             rows.push_accepted(&AcceptedRow {
-                publisher: known.publisher,
-                timestamp_ms: known.timestamp_ms,
-                receipt_id: known.receipt_id,
-                payload_hash: &payload_hash(known.receipt_id, known.payload),
+                publisher: sample.publisher,
+                timestamp_ms: sample.timestamp_ms,
+                receipt_id: sample.receipt_id,
+                payload_hash: &payload_hash(sample.receipt_id, sample.payload),
                 position,
                 received_at_ms: RECEIVED_MS + i64::from(occurrence),
-                url: &url(known.entry_id),
-                client_name: &known.name,
-                key_fingerprint: &[known.key; 32],
+                url: &url(sample.entry_id),
+                client_name: &sample.name,
+                key_fingerprint: &[sample.key; 32],
                 operator: if occurrence == 0 {
-                    known.operator
+                    sample.operator
                 } else {
                     LATER_OPERATOR
                 },
-                purpose: known.purpose,
-                ..row(known.client_id, known.entry_id)
+                purpose: sample.purpose,
+                ..row(sample.client_id, sample.entry_id)
             });
         }
     }

@@ -211,7 +211,7 @@ fn lines(answer: &Answer) -> Vec<Value> {
 }
 
 /// Outcome, reason and position of each line.
-fn told(lines: &[Value]) -> Vec<(String, String, u64, u64)> {
+fn reported(lines: &[Value]) -> Vec<(String, String, u64, u64)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let one = |line: &Value| {
         let at = &line["logPosition"];
@@ -279,7 +279,7 @@ pub(crate) async fn outcomes(stack: &Stack) {
     assert_eq!(answer.header("content-type"), "application/x-ndjson");
     let mut all = lines(&answer);
     let end = all.pop().unwrap();
-    assert_eq!(told(&all), expected);
+    assert_eq!(reported(&all), expected);
     assert_eq!(
         (&end["more"], &end["truncated"], &end["completeThrough"]),
         (&json!(false), &json!(false), &json!(stack.complete_through()))
@@ -299,7 +299,7 @@ pub(crate) async fn outcomes(stack: &Stack) {
         let mut page = lines(&get(&stack.server, &KEY, &path).await);
         let end = page.pop().unwrap();
         assert!(page.len() <= 1);
-        found.extend(told(&page));
+        found.extend(reported(&page));
         let cursor = page.first().unwrap_or(&end)["cursor"].as_str().unwrap();
         path = format!("{OUTCOMES}?limit=1&after={cursor}");
         if page.is_empty() && end["more"] == json!(false) {
@@ -313,13 +313,13 @@ pub(crate) async fn outcomes(stack: &Stack) {
     publish(stack, 71).await;
     let later = lines(&get(&stack.server, &KEY, &path).await);
     assert_eq!(
-        told(&later[..1]),
+        reported(&later[..1]),
         [("rejected".to_owned(), "entry_unknown".to_owned(), 1, 70)]
     );
     // Another key has its own.
     let other = lines(&get(&stack.server, &OTHER_KEY, OUTCOMES).await);
     assert_eq!(
-        told(&other[..other.len() - 1]),
+        reported(&other[..other.len() - 1]),
         [("rejected".to_owned(), "bad_signature".to_owned(), 1, 4)]
     );
     for path in [format!("{OUTCOMES}?after=nonsense"), format!("{OUTCOMES}?limit=1001")] {
@@ -353,7 +353,7 @@ pub(crate) async fn deliveries_by_others(stack: &Stack) {
         .await;
     let mut all = lines(&get(&server, &key, OUTCOMES).await);
     assert_eq!(all.pop().unwrap()["more"], json!(false));
-    assert_eq!(told(&all), [("duplicate".to_owned(), String::new(), 1, 12)]);
+    assert_eq!(reported(&all), [("duplicate".to_owned(), String::new(), 1, 12)]);
     for (number, occurrences, duplicates) in [(46, 1, 0), (47, 2, 1), (48, 0, 0)] {
         let path = format!("/api/v1/receipts/{}", receipt(number));
         let status = get(&server, &key, &path).await.json();
@@ -407,7 +407,7 @@ pub(crate) async fn unlisted_rejections(stack: &Stack) {
         rows.push_rejected(&RejectedRow {
             receipt_id: Uuid::nil(),
             raw: b"",
-            origin: blocks::NOT_KEPT,
+            origin: blocks::NOT_STORED,
             receipts,
             ..rejected_row(
                 &fingerprint(&key),
@@ -445,9 +445,9 @@ pub(crate) async fn unlisted_rejections(stack: &Stack) {
         (&unknown["status"], &unknown["unlistedRejections"]),
         (&json!("unknown"), &expected)
     );
-    let known = status(&key, 71).await;
+    let answer = status(&key, 71).await;
     assert_eq!(
-        (&known["status"], &known["unlistedRejections"]),
+        (&answer["status"], &answer["unlistedRejections"]),
         (&json!("rejected"), &json!(null))
     );
     let of_another = status(&OTHER_KEY, 72).await;
@@ -492,7 +492,7 @@ pub(crate) async fn summary(stack: &Stack) {
         (&json!(3), &json!(stack.complete_through()))
     );
     let reasons = summary["byReason"].as_array().unwrap();
-    let told: Vec<_> = reasons
+    let reported: Vec<_> = reasons
         .iter()
         .map(|one| {
             (
@@ -503,7 +503,7 @@ pub(crate) async fn summary(stack: &Stack) {
         })
         .collect();
     let ids = [60, 61].map(|number| json!(receipt(number).to_string()));
-    assert_eq!(told, [("bad_signature", 2, &ids[0]), ("malformed", 1, &ids[1])]);
+    assert_eq!(reported, [("bad_signature", 2, &ids[0]), ("malformed", 1, &ids[1])]);
     assert_eq!(reasons[0]["newest"]["detail"], "what was found");
     // Of a key without rejections, and without a signature.
     let nothing = SigningKey::generate(Algorithm::Ed25519).unwrap();
@@ -661,11 +661,11 @@ pub(crate) async fn quotas_by_address(stack: &Stack) {
     }
     assert!(is_refused, "fresh keys have no quotas of their own");
     assert!(refused("192.0.2.1", &fresh(), false, "all unknown keys").await);
-    // Neither another address nor a known key has the quota of strangers.
+    // Neither another address nor a cached key has the quota of strangers.
     assert_eq!(get_from("192.0.2.2", &fresh(), true).await.status, 200);
     assert_eq!(get_from("192.0.2.1", &KEY, true).await.status, 200);
-    // The key of a known sender doesn't open the address's quota to wrong signatures.
-    assert!(refused("192.0.2.3", &KEY, false, "all known keys").await);
+    // The key of a cached sender doesn't open the address's quota to wrong signatures.
+    assert!(refused("192.0.2.3", &KEY, false, "all cached keys").await);
     server.stop().await;
 }
 
@@ -730,7 +730,7 @@ pub(crate) async fn waiting(stack: &Stack) {
         "{took:?}"
     );
 
-    // Known at once, and without a place.
+    // SampleRow at once, and without a place.
     assert!(wait(&stack.server, "30").await.1 < Duration::from_secs(10));
     let config = AnalyticsConfig {
         waiting_receipts_max: 0,

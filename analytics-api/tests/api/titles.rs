@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, atomic::AtomicI64};
 
 use accounts::{
-    Accounts, AccountsConfig, Created, EntryAuthors, EntryContent, EntryTitle, EntryUrl, KeyWish, NewEntry, Scope,
+    Accounts, AccountsConfig, Created, EntryAuthors, EntryContent, EntryTitle, EntryUrl, KeyRequest, NewEntry, Scope,
 };
 use analytics_api::AnalyticsConfig;
 use serde_json::{Value, json};
@@ -64,13 +64,17 @@ pub(crate) async fn entries_are_shown_by_their_own_titles(stack: &Stack) {
     );
     // A key for another domain of the account neither sees it, nor that it exists.
     let accounts = &stack.deps.accounts;
-    let wish = KeyWish {
+    let request = KeyRequest {
         name: "blog".to_owned(),
         scopes: vec![Scope::Read],
         domains: Some(vec![BLOG.parse().unwrap()]),
         expires_at_ms: accounts.now_ms() + 3_600_000,
     };
-    let limited = accounts.create_key(&account, wish, "user:test").await.unwrap().api_key;
+    let limited = accounts
+        .create_key(&account, request, "user:test")
+        .await
+        .unwrap()
+        .api_key;
     assert_eq!(stack.server.get(&path, &limited, &[]).await.status, 404);
     for (account, id) in [(&account, entry(1)), (&account, entry(UNUSED)), (&rival, entry(2))] {
         accounts.erase_entry(account, "key:test", id, None).await.unwrap();
@@ -100,7 +104,7 @@ pub(crate) async fn an_account_store_that_fails_costs_only_the_titles(stack: &St
     let first = json!(url(entry(1)));
     let content = &answer["topContent"][0];
     assert_eq!(named(content), (&first, &first, &Value::Null), "{content}");
-    assert!(content.get("unknownEntry").is_none(), "it can't be told");
+    assert!(content.get("unknownEntry").is_none(), "it can't be determined");
     assert_eq!(content["receiptCount"], 5);
     // But whether there is an entry that no receipt names is for the store to say.
     let path = format!("/api/v1/analytics/content/{}", entry(UNUSED));

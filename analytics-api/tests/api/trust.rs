@@ -12,7 +12,7 @@ use usage::Usage;
 use uuid::Uuid;
 
 use crate::rows::{
-    CROWDED, FOREIGN_OPERATOR, Known, OPERATOR, client, entry, key_text, ms, receipt, row, signed, sums,
+    CROWDED, FOREIGN_OPERATOR, OPERATOR, SampleRow, client, entry, key_text, ms, receipt, row, signed, sums,
 };
 use crate::stack::Stack;
 
@@ -202,7 +202,7 @@ pub(crate) async fn only_trusted_operators_are_proven(stack: &Stack) {
         &[],
     ] {
         trust(trusted).await;
-        let is_proven = |row: &Known| row.is_proven() && (trusted.is_empty() || trusted.contains(&row.operator));
+        let is_proven = |row: &SampleRow| row.is_proven() && (trusted.is_empty() || trusted.contains(&row.operator));
         let [proven, clients] = sums(rows.iter().filter(|row| is_proven(row)));
         for range in ["", "&from=2026-03-20T10:00:00.000Z&to=2026-03-24T11:17:30.000Z"] {
             let answer = ok(stack, &format!("/api/v1/analytics/dashboard?trust=proven{range}")).await;
@@ -230,12 +230,12 @@ pub(crate) async fn only_trusted_operators_are_proven(stack: &Stack) {
         // An operator that isn't trusted is shown all the same.
         let listed = ok(stack, "/api/v1/analytics/receipts").await;
         for row in items(&listed, "receipts") {
-            let known = rows
+            let sample = rows
                 .iter()
-                .find(|known| row["receiptId"] == known.receipt_id.to_string())
+                .find(|sample| row["receiptId"] == sample.receipt_id.to_string())
                 .unwrap();
-            let trust = if is_proven(known) { "proven" } else { "unproven" };
-            let operator = Some(known.operator).filter(|operator| !operator.is_empty());
+            let trust = if is_proven(sample) { "proven" } else { "unproven" };
+            let operator = Some(sample.operator).filter(|operator| !operator.is_empty());
             assert_eq!(
                 (&row["trust"], &row["operator"]),
                 (&json!(trust), &json!(operator)),
@@ -247,7 +247,7 @@ pub(crate) async fn only_trusted_operators_are_proven(stack: &Stack) {
 
 pub(crate) async fn rows(stack: &Stack) {
     let text = csv(stack, "/api/v1/analytics/clients?limit=2").await;
-    let (other, known) = (key_text(8), key_text(1));
+    let (other, first) = (key_text(8), key_text(1));
     let id = client(1);
     assert_eq!(
         text,
@@ -255,7 +255,7 @@ pub(crate) async fn rows(stack: &Stack) {
             "clientId,keyFingerprint,operator,trust,clientIdClaimedBy,name,organization,receiptCount,\
              provenReceiptCount,lastSeen\r\n\
              {id},{other},,unproven,,Another stranger,Organization,3,0,2026-03-24T11:15:00.000Z\r\n\
-             {id},{known},{OPERATOR},proven,,Known AI,Organization,2,2,2026-03-21T10:00:00.000Z\r\n"
+             {id},{first},{OPERATOR},proven,,Known AI,Organization,2,2,2026-03-21T10:00:00.000Z\r\n"
         )
     );
     let text = csv(stack, "/api/v1/analytics/purposes").await;

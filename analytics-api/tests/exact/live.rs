@@ -16,7 +16,7 @@ use crate::asking::{Expected, Group, Question, Series, View};
 use crate::calendar::milliseconds;
 use crate::making::{Maker, PARTITIONS};
 use crate::model::Model;
-use crate::world::{Place, World, write_receipts, write_the_line, write_the_rest};
+use crate::world::{EmptyWarehouse, World, write_receipts, write_the_line, write_the_rest};
 
 const BLOCKS: usize = 12;
 const READERS: u64 = 2;
@@ -39,8 +39,8 @@ impl History {
 }
 
 /// Runs one history. Returns the number of answers.
-pub(crate) async fn run(place: &Place, seed: u64) -> usize {
-    let mut world = World::new(place).await;
+pub(crate) async fn run(warehouse_at: &EmptyWarehouse, seed: u64) -> usize {
+    let mut world = World::new(warehouse_at).await;
     let history = History {
         models: Mutex::new(vec![Arc::new(Model::default())]),
         complete_ms: Mutex::new(vec![0]),
@@ -67,7 +67,7 @@ async fn write(world: &World, history: &History, seed: u64) {
         let partition = rng.random_range(0..PARTITIONS);
         let block = maker.block(&mut rng, partition, world.progress.next_offset(partition));
         let mut model = Model::clone(&history.model(number - 1));
-        block.told(&mut model);
+        block.add_to(&mut model);
         history.models.lock().push(Arc::new(model));
         history.begun.store(number, Ordering::SeqCst);
         let half = rng.random_range(0..=block.accepted.len());

@@ -32,7 +32,7 @@ use warehouse::{EmbeddedEngine, Target, WarehouseConfig};
 
 use crate::asking::{Expected, Question};
 use crate::selecting::escaped;
-use crate::world::{Place, Reader, World};
+use crate::world::{EmptyWarehouse, Reader, World};
 
 /// Seeds of an ordinary run.
 const SEEDS: [u64; 1] = [1];
@@ -45,7 +45,7 @@ async fn every_endpoint_agrees_with_a_plain_model() {
     let engine = EmbeddedEngine::start(&WarehouseConfig::default(), &dir.path().join("warehouse"), &socket)
         .await
         .unwrap();
-    agrees(|name| Place::embedded(&socket, name)).await;
+    agrees(|name| EmptyWarehouse::embedded(&socket, name)).await;
     engine.stop().await;
 }
 
@@ -69,22 +69,22 @@ async fn every_endpoint_agrees_with_a_plain_model_over_shards() {
             ..WarehouseConfig::default()
         };
         let target = Target::Url(url);
-        Place { target, config }
+        EmptyWarehouse { target, config }
     })
     .await;
 }
 
-/// Asks while nothing changes, and then while receipts come in. `place` makes an empty warehouse of
-/// this name.
-async fn agrees(mut place: impl FnMut(&str) -> Place) {
+/// Asks while nothing changes, and then while receipts come in. `warehouse_at` makes an empty
+/// warehouse of this name.
+async fn agrees(mut warehouse_at: impl FnMut(&str) -> EmptyWarehouse) {
     for seed in seeds() {
         println!("seed {seed}");
-        let place = place(&format!("exact_{seed}"));
-        let done = tokio::spawn(async move { steps(&place, seed).await }).await;
+        let warehouse_at = warehouse_at(&format!("exact_{seed}"));
+        let done = tokio::spawn(async move { steps(&warehouse_at, seed).await }).await;
         assert!(done.is_ok(), "RECEIPTS_EXACT_SEED={seed} runs this one again");
     }
-    let place = place(&format!("live_{}", SEEDS[0]));
-    let done = tokio::spawn(async move { live::run(&place, SEEDS[0]).await }).await;
+    let warehouse_at = warehouse_at(&format!("live_{}", SEEDS[0]));
+    let done = tokio::spawn(async move { live::run(&warehouse_at, SEEDS[0]).await }).await;
     let answers = done.expect("answers while receipts come in");
     println!("{answers} answers while receipts came in");
 }
@@ -102,9 +102,9 @@ fn seeds() -> Vec<u64> {
 }
 
 /// Blocks, erasures and questions in turn.
-async fn steps(place: &Place, seed: u64) {
+async fn steps(warehouse_at: &EmptyWarehouse, seed: u64) {
     let mut rng = StdRng::seed_from_u64(seed);
-    let mut world = World::new(place).await;
+    let mut world = World::new(warehouse_at).await;
     for step in 0..10 {
         match rng.random_range(0..6) {
             0 if step > 3 => world.erase(&mut rng).await,

@@ -176,7 +176,7 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    pub(crate) fn told(&self, model: &mut Model) {
+    pub(crate) fn add_to(&self, model: &mut Model) {
         for (fact, position, received_ms) in &self.accepted {
             model.take(fact, *position, *received_ms);
         }

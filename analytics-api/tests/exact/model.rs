@@ -114,8 +114,8 @@ pub(crate) fn parts<'a>(facts: &[&'a Fact]) -> [Vec<&'a Fact>; 2] {
 
 /// The text of the newest; of equally new ones the greatest.
 pub(crate) fn newest<'a>(facts: &[&'a Fact], text: impl Fn(&'a Fact) -> &'a str) -> &'a str {
-    let told = facts.iter().map(|fact| (fact.timestamp_ms, text(fact)));
-    told.max().map_or("", |(_, text)| text)
+    let reported = facts.iter().map(|fact| (fact.timestamp_ms, text(fact)));
+    reported.max().map_or("", |(_, text)| text)
 }
 
 pub(crate) fn grouped<'a, K: Ord>(facts: &[&'a Fact], key: impl Fn(&'a Fact) -> K) -> BTreeMap<K, Vec<&'a Fact>> {

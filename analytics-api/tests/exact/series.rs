@@ -15,11 +15,11 @@ pub(crate) fn timeseries(view: &View<'_>, series: &Series, answered: &Value) -> 
     let selection = &series.selection;
     let (tz_name, tz) = series.zone();
     let (every, interval) = series.every.unwrap_or((Every::Day, "day"));
-    // Where a series without them begins and ends is looked at elsewhere; here the answer's own
+    // Where a series without them begins and ends is checked elsewhere; here the answer's own
     // word is good enough.
-    let told = |name: &str| answered[name].as_str().map_or(0, milliseconds);
-    let from_ms = selection.from.as_ref().map_or_else(|| told("from"), |from| from.ms);
-    let to_ms = selection.to.as_ref().map_or_else(|| told("to"), |to| to.ms);
+    let reported = |name: &str| answered[name].as_str().map_or(0, milliseconds);
+    let from_ms = selection.from.as_ref().map_or_else(|| reported("from"), |from| from.ms);
+    let to_ms = selection.to.as_ref().map_or_else(|| reported("to"), |to| to.ms);
     if from_ms >= to_ms {
         // Only where one of them is left out: the range then ends now.
         return Expected::Problem(400);

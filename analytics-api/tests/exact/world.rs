@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use accounts::{
-    Accounts, AccountsConfig, ChallengeWish, EntryAuthors, EntryContent, EntryTitle, EntryUrl, NewEntry, Scope, Tier,
-    VerificationMethod,
+    Accounts, AccountsConfig, ChallengeRequest, EntryAuthors, EntryContent, EntryTitle, EntryUrl, NewEntry, Scope,
+    Tier, VerificationMethod,
 };
 use analytics_api::{AnalyticsConfig, Deps};
 use blocks::{AcceptedRow, RejectedRow, Rows};
@@ -99,12 +99,12 @@ impl Api {
 
 /// A warehouse that is empty.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct EmptyWarehouse {
     pub(crate) target: Target,
     pub(crate) config: WarehouseConfig,
 }
 
-impl Place {
+impl EmptyWarehouse {
     /// A database of its own of the engine behind `socket`.
     pub(crate) fn embedded(socket: &Path, database: &str) -> Self {
         Self {
@@ -121,7 +121,7 @@ impl Place {
 
 impl World {
     /// In a database, or in the databases of several shards, that aren't there yet.
-    pub(crate) async fn new(Place { target, config }: &Place) -> Self {
+    pub(crate) async fn new(EmptyWarehouse { target, config }: &EmptyWarehouse) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let warehouse = Warehouse::connect(target, config).await.unwrap();
         warehouse.migrate().await.unwrap();
@@ -216,7 +216,7 @@ impl World {
             write_receipts(&self.warehouse, &block.accepted).await;
             write_the_rest(&self.warehouse, &block).await;
         }
-        block.told(&mut self.model);
+        block.add_to(&mut self.model);
         write_the_line(&self.warehouse, &block).await;
         self.progress.publish(&block.line);
         self.progress
@@ -379,14 +379,14 @@ async fn readers(accounts: &Accounts) -> Vec<Reader> {
     ] {
         let issued = new_key(accounts, &domains, Tier::Enterprise, Scope::Read, expires_at_ms).await;
         for domain in &domains {
-            let wish = ChallengeWish {
+            let request = ChallengeRequest {
                 account_id: &issued.account_id,
                 actor: "test",
                 domains: &[domain.parse().unwrap()],
                 method: VerificationMethod::Dns,
                 include_subdomains: Some(below.is_some_and(|(parent, _)| parent == *domain)),
             };
-            let challenge = accounts.create_challenges(&wish).await.unwrap().remove(0).challenge;
+            let challenge = accounts.create_challenges(&request).await.unwrap().remove(0).challenge;
             accounts.verify("test", &challenge).await.unwrap();
         }
         if lists {

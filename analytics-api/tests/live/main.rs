@@ -22,7 +22,7 @@ fn main() -> ExitCode {
         World;
         many::two_thousand_listeners_share_one_question,
         many::publishers_never_see_each_others,
-        many::a_slow_reader_is_told_what_it_missed,
+        many::a_slow_reader_learns_what_it_missed,
         many::streams_are_bounded,
         resuming::every_receipt_once_over_any_number_of_cuts,
         resuming::a_process_that_is_behind_repeats_nothing,

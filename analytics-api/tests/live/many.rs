@@ -54,8 +54,8 @@ pub(crate) async fn two_thousand_listeners_share_one_question(world: &World) {
                     ("totals", &0.into())
                 );
                 ready.wait().await;
-                let mut told = BTreeSet::new();
-                stream.until(&mut told, &all).await;
+                let mut received = BTreeSet::new();
+                stream.until(&mut received, &all).await;
                 let last = stream.next_of("totals").await;
                 assert_eq!(last.data["totalReceipts"], all.len());
                 assert_eq!(last.data["uniqueClients"], 3);
@@ -95,20 +95,20 @@ pub(crate) async fn publishers_never_see_each_others(world: &World) {
     others.next_of("totals").await;
     let (of_one, of_other) = (world.receipts(&one.domain, 3), world.receipts(&other.domain, 4));
     world.deliver(0, &[of_one.clone(), of_other.clone()].concat()).await;
-    let (mut told_one, mut told_other) = (BTreeSet::new(), BTreeSet::new());
-    ones.until(&mut told_one, &ids(&of_one)).await;
-    others.until(&mut told_other, &ids(&of_other)).await;
+    let (mut received_one, mut received_other) = (BTreeSet::new(), BTreeSet::new());
+    ones.until(&mut received_one, &ids(&of_one)).await;
+    others.until(&mut received_other, &ids(&of_other)).await;
     assert_eq!(ones.next_of("totals").await.data["totalReceipts"], 3);
     // An id from one's stream brings the other its own.
-    let mut told = BTreeSet::new();
+    let mut received = BTreeSet::new();
     let mut again = listen(&server, &other, Some(&id)).await;
-    again.until(&mut told, &ids(&of_other)).await;
+    again.until(&mut received, &ids(&of_other)).await;
     let foreign = open(&client(false), &server, &one.key, "?domain=other.example", None).await;
     assert_eq!(foreign.status, 403);
     server.stop().await;
 }
 
-pub(crate) async fn a_slow_reader_is_told_what_it_missed(world: &World) {
+pub(crate) async fn a_slow_reader_learns_what_it_missed(world: &World) {
     let publisher = world.publisher("slow.example").await;
     let server = world.server(|_| {}).await;
     let socket = TcpSocket::new_v4().unwrap();
@@ -122,15 +122,15 @@ pub(crate) async fn a_slow_reader_is_told_what_it_missed(world: &World) {
     let mut fast = listen(&server, &publisher, None).await;
     fast.next_of("totals").await;
     // The kernel buffers some megabytes, the topic a quarter of one.
-    let (mut all, mut told) = (BTreeSet::new(), BTreeSet::new());
+    let (mut all, mut received) = (BTreeSet::new(), BTreeSet::new());
     for _ in 0..14 {
         let block = world.long_receipts(&publisher.domain, 150, 3_000);
         all.extend(ids(&block));
         world.deliver(0, &block).await;
-        fast.until(&mut told, &all).await;
+        fast.until(&mut received, &all).await;
     }
-    // It reads at last: what it is told one by one and what it is told the number of are all there
-    // were.
+    // It reads at last: what it is received one by one and what it is received the number of are
+    // all there were.
     let (mut bytes, mut piece) = (Vec::new(), vec![0; 1 << 16]);
     let sums = |bytes: &[u8]| {
         let text = String::from_utf8_lossy(bytes);
@@ -147,9 +147,9 @@ pub(crate) async fn a_slow_reader_is_told_what_it_missed(world: &World) {
         loop {
             let read = slow.read(&mut piece).await.unwrap();
             bytes.extend_from_slice(&piece[..read]);
-            let (told, left_out) = sums(&bytes);
-            assert!(read > 0 && told + left_out <= all.len(), "{told} {left_out}");
-            if told + left_out == all.len() {
+            let (received, left_out) = sums(&bytes);
+            assert!(read > 0 && received + left_out <= all.len(), "{received} {left_out}");
+            if received + left_out == all.len() {
                 return left_out;
             }
         }

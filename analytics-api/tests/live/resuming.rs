@@ -13,7 +13,7 @@ pub(crate) async fn every_receipt_once_over_any_number_of_cuts(world: &World) {
     let servers = [world.server(|_| {}).await, world.server(|_| {}).await];
     let mut stream = listen(&servers[0], &publisher, None).await;
     let mut last_id = stream.next_of("totals").await.id;
-    let (mut all, mut told, mut sent) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
+    let (mut all, mut received, mut sent) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
     for turn in 0..12_usize {
         for partition in [0, 1] {
             let mut block = world.receipts(&publisher.domain, 1 + turn % 4);
@@ -28,15 +28,15 @@ pub(crate) async fn every_receipt_once_over_any_number_of_cuts(world: &World) {
             let event = stream.next().await.unwrap();
             if event.name == "receipts" {
                 assert_eq!(event.data["leftOut"], 0);
-                take(&mut told, &event);
+                take(&mut received, &event);
             }
             last_id = event.id;
         }
         drop(stream);
         stream = listen(&servers[turn % 2], &publisher, Some(&last_id)).await;
     }
-    stream.until(&mut told, &all).await;
-    // Who has everything is told the totals at once.
+    stream.until(&mut received, &all).await;
+    // Who has everything is received the totals at once.
     let id = stream.next_of("totals").await.id;
     let mut again = listen(&servers[0], &publisher, Some(&id)).await;
     let first = again.next().await.unwrap();
@@ -61,16 +61,16 @@ pub(crate) async fn a_process_that_is_behind_repeats_nothing(world: &World) {
     other.next_of("totals").await;
     let first = world.receipts(&publisher.domain, 3);
     world.deliver(0, &first).await;
-    let (mut told, mut all): (BTreeSet<_>, BTreeSet<_>) = Default::default();
+    let (mut received, mut all): (BTreeSet<_>, BTreeSet<_>) = Default::default();
     all.extend(first.iter().map(|receipt| receipt.id));
-    stream.until(&mut told, &all).await;
+    stream.until(&mut received, &all).await;
     // The late one hasn't seen these commits when the stream comes to it.
     let mut stream = listen(&late, &publisher, Some(&stream.last_id)).await;
     let second = world.receipts(&publisher.domain, 2);
     world.deliver(1, &second).await;
     all.extend(second.iter().map(|receipt| receipt.id));
     behind.catch_up(&world.progress);
-    stream.until(&mut told, &all).await;
+    stream.until(&mut received, &all).await;
     server.stop().await;
     late.stop().await;
 }
@@ -96,9 +96,9 @@ pub(crate) async fn too_much_to_tell_is_said(world: &World) {
     // And it continues.
     let after = world.receipts(&publisher.domain, 2);
     world.deliver(1, &after).await;
-    let mut told = BTreeSet::new();
+    let mut received = BTreeSet::new();
     stream
-        .until(&mut told, &after.iter().map(|receipt| receipt.id).collect())
+        .until(&mut received, &after.iter().map(|receipt| receipt.id).collect())
         .await;
     server.stop().await;
 }
@@ -114,9 +114,9 @@ pub(crate) async fn texts_that_are_too_long_are_left_out(world: &World) {
         .deliver(0, &world.long_receipts(&publisher.domain, 150, 20_000))
         .await;
     let event = stream.next_of("receipts").await;
-    let told = event.data["receipts"].as_array().unwrap().len() as u64;
-    assert!((20..150).contains(&told), "{told}");
-    assert_eq!(event.data["leftOut"], 150 - told);
+    let received = event.data["receipts"].as_array().unwrap().len() as u64;
+    assert!((20..150).contains(&received), "{received}");
+    assert_eq!(event.data["leftOut"], 150 - received);
     assert!(event.data.to_string().len() <= EVENT_BYTES_MAX);
     assert_eq!(stream.next_of("totals").await.data["totalReceipts"], 150);
     // Who comes back has missed more than one event tells.

@@ -122,14 +122,14 @@ impl Stream {
         }
     }
 
-    /// Reads until these receipts, and nothing else, have been told, each once; `told` is what was
-    /// told before.
-    pub(crate) async fn until(&mut self, told: &mut BTreeSet<Uuid>, wanted: &BTreeSet<Uuid>) {
-        while told != wanted {
+    /// Reads until these receipts, and nothing else, have been received, each once; `received` is
+    /// what was received before.
+    pub(crate) async fn until(&mut self, received: &mut BTreeSet<Uuid>, wanted: &BTreeSet<Uuid>) {
+        while received != wanted {
             let event = self.next_of("receipts").await;
             assert_eq!(event.data["leftOut"], 0);
-            take(told, &event);
-            assert!(told.is_subset(wanted), "{event:?}");
+            take(received, &event);
+            assert!(received.is_subset(wanted), "{event:?}");
         }
     }
 
@@ -140,11 +140,11 @@ impl Stream {
     }
 }
 
-/// Adds an event's receipts; none may have been told before.
-pub(crate) fn take(told: &mut BTreeSet<Uuid>, event: &Event) {
+/// Adds an event's receipts; none may have been received before.
+pub(crate) fn take(received: &mut BTreeSet<Uuid>, event: &Event) {
     for receipt in event.data["receipts"].as_array().unwrap() {
         let id: Uuid = receipt["receiptId"].as_str().unwrap().parse().unwrap();
-        assert!(told.insert(id), "{id} twice");
+        assert!(received.insert(id), "{id} twice");
         let trust = if is_proven(id) { "proven" } else { "unproven" };
         assert_eq!(receipt["trust"], trust, "{id}");
     }

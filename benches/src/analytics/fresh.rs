@@ -89,13 +89,13 @@ async fn live(base: String, key: String, waiting: Waiting, end: Instant) -> Resu
         let now = Instant::now();
         while let Some(line_end) = text.find('\n') {
             let line: String = text.drain(..=line_end).collect();
-            let Some(told) = line.trim_end().strip_prefix("data:") else {
+            let Some(event) = line.trim_end().strip_prefix("data:") else {
                 continue;
             };
-            let Ok(told) = serde_json::from_str::<Value>(told) else {
+            let Ok(event) = serde_json::from_str::<Value>(event) else {
                 continue;
             };
-            for receipt in told["receipts"].as_array().into_iter().flatten() {
+            for receipt in event["receipts"].as_array().into_iter().flatten() {
                 let id = receipt["receiptId"].as_str().unwrap_or_default();
                 if let Some(at) = waiting.lock().remove(id) {
                     delays.push(now.saturating_duration_since(at).as_secs_f64() * 1_000.0);

@@ -24,6 +24,6 @@ pub(super) fn quantile(values: &[f64], quantile: f64) -> f64 {
     sorted.sort_by(f64::total_cmp);
     // Whole, positive and at most the length.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    let place = (sorted.len() as f64 * quantile).ceil() as usize;
-    sorted.get(place.saturating_sub(1)).copied().unwrap_or(f64::NAN)
+    let rank = (sorted.len() as f64 * quantile).ceil() as usize;
+    sorted.get(rank.saturating_sub(1)).copied().unwrap_or(f64::NAN)
 }

@@ -170,10 +170,10 @@ impl Stream {
             }
         })?;
         let acknowledged = Arc::new(Acknowledged::default());
-        let told = Arc::clone(&acknowledged);
+        let counts = Arc::clone(&acknowledged);
         let sending = tokio::spawn(async move {
             let http = client(UNDER_WAY_MAX);
-            let places = Arc::new(Semaphore::new(UNDER_WAY_MAX));
+            let permits = Arc::new(Semaphore::new(UNDER_WAY_MAX));
             let mut tasks = JoinSet::new();
             let began = Instant::now();
             let mut count = 0_u64;
@@ -181,20 +181,20 @@ impl Stream {
                 let intended = began + Duration::from_secs_f64(count as f64 / f64::from(rate));
                 tokio::time::sleep_until(intended.into()).await;
                 let behind_ms = u64::try_from(intended.elapsed().as_millis()).unwrap_or(u64::MAX);
-                told.behind_ms.fetch_max(behind_ms, Ordering::Relaxed);
+                counts.behind_ms.fetch_max(behind_ms, Ordering::Relaxed);
                 count += 1;
-                let place = Arc::clone(&places).acquire_owned().await?;
-                let (http, gateway, told) = (http.clone(), gateway.clone(), Arc::clone(&told));
+                let permit = Arc::clone(&permits).acquire_owned().await?;
+                let (http, gateway, counts) = (http.clone(), gateway.clone(), Arc::clone(&counts));
                 tasks.spawn(async move {
                     match send(&http, &gateway, one).await {
                         Ok(_) => {
-                            told.receipts.fetch_add(1, Ordering::Relaxed);
+                            counts.receipts.fetch_add(1, Ordering::Relaxed);
                         }
                         Err(_) => {
-                            told.failed.fetch_add(1, Ordering::Relaxed);
+                            counts.failed.fetch_add(1, Ordering::Relaxed);
                         }
                     }
-                    drop(place);
+                    drop(permit);
                 });
                 while tasks.try_join_next().is_some() {}
             }

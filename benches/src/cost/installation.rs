@@ -27,7 +27,7 @@ const KAFKA: [(&str, &str); 3] = [
     ("num.partitions", "6"),
     ("message.max.bytes", "16777216"),
 ];
-/// Figures of `receipts up` are for two cores: on larger machines it is kept on the first two.
+/// Figures of `receipts up` are for two cores: on larger machines it is pinned to the first two.
 const CORES: &str = "0,1";
 const STORED_WAIT_MAX: Duration = Duration::from_secs(120);
 const LOOK_EVERY: Duration = Duration::from_millis(100);

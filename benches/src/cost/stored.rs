@@ -12,9 +12,9 @@ use crate::sql;
 const EVENTS: &str = "SELECT event, value FROM system.events WHERE event IN ('InsertQuery', 'InsertedRows', \
     'InsertedBytes', 'Merge', 'MergedRows', 'MergeTotalMilliseconds', 'SelectQuery', 'FileSync') ORDER BY event";
 /// A part that an insert made has a block number of its own.
-const TABLES: &str = "SELECT table, sum(inserted), sum(read), sum(replaced), sum(kept), sum(bytes), max(merges) FROM ( \
+const TABLES: &str = "SELECT table, sum(inserted), sum(read), sum(replaced), sum(remaining), sum(bytes), max(merges) FROM ( \
     SELECT table, partition_id, max(max_block_number) AS inserted, countIf(active) AS read, \
-    countIf(NOT active) AS replaced, sumIf(rows, active) AS kept, sumIf(bytes_on_disk, active) AS bytes, \
+    countIf(NOT active) AS replaced, sumIf(rows, active) AS remaining, sumIf(bytes_on_disk, active) AS bytes, \
     max(level) AS merges FROM system.parts WHERE database = 'receipts' GROUP BY table, partition_id) \
     GROUP BY table ORDER BY table";
 /// Small parts don't know the sizes of their columns.

@@ -97,12 +97,12 @@ impl Rounds {
                 .collect();
             median(&rates).map_or_else(|| "-".to_owned(), number)
         };
-        let place = match self.core {
-            Some(core) => format!("servers kept on core {core}, the client on the others"),
+        let location = match self.core {
+            Some(core) => format!("servers pinned to core {core}, the client on the others"),
             None => "servers and client share the cores".to_owned(),
         };
         let speed = format!(
-            "{} receipts/s accepted, bare {} (with the client's share of the machine); {place}",
+            "{} receipts/s accepted, bare {} (with the client's share of the machine); {location}",
             rate(&self.gateway),
             rate(&self.bare)
         );

@@ -241,13 +241,13 @@ pub(super) fn measure(setting: &Setting<'_>) -> Result<Vec<Row>> {
         .block_on(local.take_epoch(0))?
         .context("another writer has the shard")?;
     let mut rows = Vec::new();
-    for (name, place, warehouse, way, block) in [
+    for (name, location, warehouse, way, block) in [
         ("warehouse-1k", "socket", &local, &socket, 1_000),
         ("warehouse-10k", "socket", &local, &socket, 10_000),
         ("warehouse-50k", "socket", &local, &socket, 50_000),
         ("warehouse-tcp-10k", "TCP, LZ4", &remote, &tcp, 10_000),
     ] {
-        let what = format!("verifier and writer to warehouse, batches of {block} rows, {place}, synced");
+        let what = format!("verifier and writer to warehouse, batches of {block} rows, {location}, synced");
         setting.progress.step("warehouse", &what);
         let facts = facts(block);
         let native = runtime.block_on(async {
@@ -284,7 +284,7 @@ pub(super) fn measure(setting: &Setting<'_>) -> Result<Vec<Row>> {
         );
         let row = Row::measured(name, what, "rows/s", samples).note(note);
         // Compression pays on a network, not on this machine.
-        rows.push(match place {
+        rows.push(match location {
             "socket" => row
                 .against("the same rows in the engine's own Native")
                 .target(Goal::RatioAtLeast(0.7)),

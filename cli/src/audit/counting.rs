@@ -143,8 +143,8 @@ impl Counter<'_> {
             });
         }
         if covered != partition.next_offset {
-            let (place, next) = (place(partition), partition.next_offset);
-            let detail = format!("{place}: verdicts are stored up to offset {next}, the ledger ends at {covered}");
+            let (location, next) = (location(partition), partition.next_offset);
+            let detail = format!("{location}: verdicts are stored up to offset {next}, the ledger ends at {covered}");
             findings.push(AuditFinding {
                 kind: "ledger_end",
                 detail,
@@ -336,6 +336,6 @@ impl Counter<'_> {
     }
 }
 
-fn place(partition: &StoredPartition) -> String {
+fn location(partition: &StoredPartition) -> String {
     format!("partition {} (epoch {})", partition.partition, partition.epoch)
 }

@@ -29,7 +29,7 @@ pub(super) enum Sample {
     OldTimestamp,
 }
 
-/// Hash that a sample has in place of that of its content.
+/// Hash that a sample has instead of that of its content.
 pub(super) fn content_hash(url: &str) -> String {
     format!("sha256:{}", hex::encode(Sha256::digest(url)))
 }

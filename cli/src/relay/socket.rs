@@ -169,7 +169,7 @@ mod tests {
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
         let first = Sockets::bind(&path, 0o600, None).unwrap();
         assert!(Sockets::bind(&path, 0o600, None).is_err());
-        // What came into its place stays when the first one ends.
+        // What came instead of it stays when the first one ends.
         fs::remove_file(&path).unwrap();
         let second = Sockets::bind(&path, 0o600, None).unwrap();
         drop(first);

@@ -145,13 +145,13 @@ impl Summary {
         )];
         for ((status, code), refused) in &self.refused {
             let whole_body = refused.first.pointer.is_empty();
-            let place = if whole_body {
+            let location = if whole_body {
                 "the body"
             } else {
                 &visible(&refused.first.pointer)
             };
             lines.push(format!(
-                "{} refused  {}  {status} {}: first on line {}, at {place}: {}",
+                "{} refused  {}  {status} {}: first on line {}, at {location}: {}",
                 mark(false),
                 number(BAD, refused.count.receipts),
                 visible(code),

@@ -119,7 +119,7 @@ fn warn_of_readers(data: &DataDir) {
     match data.readers() {
         Ok(None) => {}
         Ok(Some(who)) => tracing::warn!("the data directory {root} can be read by {who}: chmod 700 {root}"),
-        Err(error) => tracing::warn!(%error, "the data directory {root} can't be looked at"),
+        Err(error) => tracing::warn!(%error, "the data directory {root} can't be checked"),
     }
 }
 

@@ -312,7 +312,7 @@ impl Services {
         health.drain();
         let failure = ended.map(|(name, ended)| {
             let reason = match ended {
-                Ok(Ok(())) => "it ended without being told to".to_owned(),
+                Ok(Ok(())) => "it ended without being asked to".to_owned(),
                 Ok(Err(failure)) => failure.to_string(),
                 Err(panicked) => panicked.to_string(),
             };

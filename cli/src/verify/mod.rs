@@ -17,7 +17,7 @@ use crate::failure::{CommandFailure, CommandOutcome};
 use crate::input::{DOCUMENT_BYTES_MAX, Document, InputArg};
 use crate::terminal::{RawOutput, note};
 
-/// Parsed keys kept while a file is read.
+/// Parsed keys cached while a file is read.
 const KEYS_MAX: usize = 10_000;
 
 const AFTER_HELP: &str = "\

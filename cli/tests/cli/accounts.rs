@@ -57,7 +57,7 @@ fn accounts_are_listed_and_shown_by_id_and_by_domain() {
 }
 
 #[test]
-fn a_tier_is_set_for_the_account_and_what_cant_be_found_is_told() {
+fn a_tier_is_set_for_the_account_and_what_cant_be_found_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     on(&data, &["keys", "create", "--domain", "news.example"]).expect(0);
@@ -102,8 +102,8 @@ fn an_account_has_a_quota_of_its_own_until_its_tier_changes() {
             .expect(0)
             .json()
     };
-    let told = set(&["--per-minute", "20000", "--per-day", "30000"]).expect(0).stdout;
-    assert!(told.contains("20000 requests a minute, 30000 a day"), "{told}");
+    let reported = set(&["--per-minute", "20000", "--per-day", "30000"]).expect(0).stdout;
+    assert!(reported.contains("20000 requests a minute, 30000 a day"), "{reported}");
     let account = shown();
     assert_eq!(
         (&account["requestsPerMinute"], &account["requestsPerDay"]),

@@ -103,7 +103,7 @@ fn a_receipt_is_the_owners_of_the_longest_verified_domain() {
 }
 
 /// The owner turns subdomains off over the publisher API: their receipts are nobody's, and the
-/// sender is told.
+/// sender is reported.
 #[test]
 fn a_domain_verified_without_its_subdomains_leaves_their_receipts_unattributed() {
     let dir = tempfile::tempdir().unwrap();
@@ -114,9 +114,14 @@ fn a_domain_verified_without_its_subdomains_leaves_their_receipts_unattributed()
     let up = Up::start_set(&data, &[("RECEIPTS_OUTBOUND_TEST_RESOLVER", &resolver)]);
     let [gateway, publisher, analytics] = ["gateway", "publisher", "analytics"].map(|name| up.url(name));
 
-    let wish = json!({"domain": "alone.example", "method": "dns", "includeSubdomains": false}).to_string();
+    let request = json!({"domain": "alone.example", "method": "dns", "includeSubdomains": false}).to_string();
     let headers = format!("Content-Type: application/json\r\nAuthorization: Bearer {api_key}\r\n");
-    let (status, answer) = post(&publisher, "/api/v1/verification/generate", &headers, wish.as_bytes());
+    let (status, answer) = post(
+        &publisher,
+        "/api/v1/verification/generate",
+        &headers,
+        request.as_bytes(),
+    );
     assert_eq!(status, 200, "{answer}");
     let answer: Value = serde_json::from_str(&answer).unwrap();
     let token = answer["token"].as_str().unwrap();

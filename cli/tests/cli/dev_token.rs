@@ -43,16 +43,16 @@ fn tokens_are_good_and_their_key_is_made_once() {
         fs::metadata(data.join("dev-key.pem")).unwrap().permissions().mode() & 0o777,
         0o600
     );
-    let told = checked(&data, &first.stdout);
+    let reported = checked(&data, &first.stdout);
     assert_eq!(
-        (&told["good"], &told["private"]),
+        (&reported["good"], &reported["private"]),
         (&Value::Bool(true), &Value::Bool(false))
     );
     assert_eq!(
-        (&told["header"]["alg"], &told["header"]["typ"]),
+        (&reported["header"]["alg"], &reported["header"]["typ"]),
         (&"EdDSA".into(), &"JWT".into())
     );
-    let claims = &told["claims"];
+    let claims = &reported["claims"];
     assert_eq!(
         (&claims["iss"], &claims["aud"], &claims["sub"]),
         (&"receipts-dev".into(), &"receipts".into(), &"dev".into())
@@ -65,7 +65,7 @@ fn tokens_are_good_and_their_key_is_made_once() {
     let second = checked(&data, &dev_token(&data, &more).expect(0).stdout);
     assert_eq!(
         (&second["good"], &second["header"]),
-        (&Value::Bool(true), &told["header"])
+        (&Value::Bool(true), &reported["header"])
     );
     assert_eq!(
         (&second["claims"]["sub"], &second["claims"]["email"]),
@@ -95,15 +95,15 @@ fn commands_at_one_time_make_one_key() {
 }
 
 #[test]
-fn what_cant_be_is_told() {
+fn what_cant_be_is_reported() {
     let dir = tempfile::tempdir().unwrap();
-    for (more, told) in [
+    for (more, reported) in [
         (["--expires", "1s"], "30d"),
         (["--expires", "11y"], "10y"),
         (["--email", "nobody"], "e-mail"),
     ] {
         let ran = dev_token(dir.path(), &more).expect(2);
-        assert!(ran.stderr.contains(told) && ran.stdout.is_empty(), "{}", ran.stderr);
+        assert!(ran.stderr.contains(reported) && ran.stdout.is_empty(), "{}", ran.stderr);
     }
     let configured = command()
         .args(["dev-token", "--data", dir.path().to_str().unwrap()])

@@ -24,7 +24,7 @@ use test_engines::http::{self, Answer};
 /// Receipts of one batch of the second flood; a round has 28,000, fourteen times what is stored.
 const RECEIPTS_PER_BATCH: usize = 1_000;
 const BATCHES: usize = 28;
-const KEPT: usize = 2_000;
+const STORED_PER_DAY: usize = 2_000;
 /// Garbage in one round, in small batches.
 const GARBAGE_BYTES: usize = 198_000;
 
@@ -197,10 +197,10 @@ fn a_flood_costs_others_nothing_and_stores_less_than_it_sends() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     let (honest_key, target_key) = (create(&data, "honest.example"), create(&data, "target.example"));
-    let kept = KEPT.to_string();
+    let per_day = STORED_PER_DAY.to_string();
     let settings = [
         ("RECEIPTS_GATEWAY_TRUSTED_PROXIES", PROXIES),
-        ("RECEIPTS_VERIFIER_REJECTED_KEPT_PER_DAY_MAX", kept.as_str()),
+        ("RECEIPTS_VERIFIER_REJECTED_STORED_PER_DAY_MAX", per_day.as_str()),
     ];
     let up = Up::start_set(&data, &settings);
 
@@ -295,7 +295,7 @@ fn rejections_of_a_later_sender_are_stored_after_ten_thousand_keys() {
     let data = dir.path().join("data");
     let settings = [
         ("RECEIPTS_GATEWAY_RATE_ADDRESS_VERIFICATIONS_PER_S", "0"),
-        ("RECEIPTS_VERIFIER_REJECTED_KEPT_PER_DAY_MAX", "100"),
+        ("RECEIPTS_VERIFIER_REJECTED_STORED_PER_DAY_MAX", "100"),
     ];
     let up = Up::start_set(&data, &settings);
     let (gateway, analytics) = (up.url("gateway"), up.url("analytics"));

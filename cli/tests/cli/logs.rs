@@ -15,7 +15,7 @@ fn no_secret_and_no_receipt_gets_into_a_line_at_any_level() {
     let api_key = new_api_key(&data, "news.example", &[]);
     let log = dir.path().join("log");
     let password = "correct-horse-battery-staple";
-    let up = Up::start_told(
+    let up = Up::start_with_stderr(
         &data,
         &[
             ("RECEIPTS_TELEMETRY_LOG_LEVEL", "trace"),

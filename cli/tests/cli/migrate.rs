@@ -11,8 +11,8 @@ fn migrate(variables: &[(&str, &str)]) -> (Option<i32>, String) {
     run.arg("migrate").current_dir(folder.path());
     let output = run.envs(variables.iter().copied()).output().unwrap();
     assert!(!folder.path().join("data").exists(), "it made a data directory");
-    let told = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
-    (output.status.code(), told)
+    let reported = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
+    (output.status.code(), reported)
 }
 
 #[test]
@@ -21,9 +21,9 @@ fn tables_are_made_once_and_found_again() {
     postgres.create_database("receipts").unwrap();
     let url = postgres.url("receipts");
     for _ in 0..2 {
-        let (code, told) = migrate(&[("RECEIPTS_ACCOUNTS_URL", &url)]);
-        assert_eq!(code, Some(0), "{told}");
-        assert!(told.contains("postgresql"), "{told}");
+        let (code, reported) = migrate(&[("RECEIPTS_ACCOUNTS_URL", &url)]);
+        assert_eq!(code, Some(0), "{reported}");
+        assert!(reported.contains("postgresql"), "{reported}");
     }
 }
 
@@ -57,9 +57,12 @@ fn topics_and_tables_of_servers_are_made_once_and_found_again() {
         ("RECEIPTS_WAREHOUSE_PASSWORD", "secret"),
     ];
     for _ in 0..2 {
-        let (code, told) = migrate(&variables);
-        assert_eq!(code, Some(0), "{told}");
-        assert!(told.contains("kafka") && told.contains("clickhouse"), "{told}");
+        let (code, reported) = migrate(&variables);
+        assert_eq!(code, Some(0), "{reported}");
+        assert!(
+            reported.contains("kafka") && reported.contains("clickhouse"),
+            "{reported}"
+        );
     }
     // As an independent client sees them.
     let topics = kafka.kcat(&["-L"]).unwrap();
@@ -78,26 +81,26 @@ fn topics_and_tables_of_servers_are_made_once_and_found_again() {
         assert_eq!(warehouse.totals().await.unwrap().receipts, 0);
     });
 
-    // A topic that doesn't keep records as they must be kept is told, and left as it is.
+    // A topic that doesn't keep records as they must be retained is reported, and left as it is.
     let other = variables.map(|(name, value)| match name {
         "RECEIPTS_KAFKA_MIN_INSYNC_REPLICAS" | "RECEIPTS_KAFKA_REPLICATION_FACTOR" => (name, "2"),
         _ => (name, value),
     });
-    let (code, told) = migrate(&other);
-    assert_eq!(code, Some(3), "{told}");
-    assert!(told.contains("migrated"), "{told}");
+    let (code, reported) = migrate(&other);
+    assert_eq!(code, Some(3), "{reported}");
+    assert!(reported.contains("migrated"), "{reported}");
     runtime.block_on(engine.stop());
 }
 
 #[test]
 fn without_a_server_there_is_nothing_to_do() {
-    let (code, told) = migrate(&[]);
-    assert_eq!(code, Some(2), "{told}");
-    assert!(told.contains("accounts.url"), "{told}");
+    let (code, reported) = migrate(&[]);
+    assert_eq!(code, Some(2), "{reported}");
+    assert!(reported.contains("accounts.url"), "{reported}");
 }
 
 #[test]
-fn servers_that_are_away_are_told() {
+fn servers_that_are_away_are_reported() {
     let [port] = test_engines::free_ports().unwrap();
     let postgres = format!("postgres://receipts:secret@127.0.0.1:{port}/receipts");
     let clickhouse = format!("http://127.0.0.1:{port}");
@@ -105,8 +108,8 @@ fn servers_that_are_away_are_told() {
         ("RECEIPTS_ACCOUNTS_URL", &postgres),
         ("RECEIPTS_WAREHOUSE_URL", &clickhouse),
     ] {
-        let (code, told) = migrate(&[(name, url)]);
-        assert_eq!(code, Some(3), "{told}");
-        assert!(!told.contains("secret"), "{told}");
+        let (code, reported) = migrate(&[(name, url)]);
+        assert_eq!(code, Some(3), "{reported}");
+        assert!(!reported.contains("secret"), "{reported}");
     }
 }

@@ -116,9 +116,9 @@ fn one_address_serves_receipts_numbers_keys_and_pages() {
         policy.starts_with("default-src 'none'; style-src 'sha256-") && !page.contains("<script"),
         "{policy}"
     );
-    let told = get(&url, "/", "").1;
-    let named = links(&told);
-    assert!(named.len() > 5, "{told}");
+    let reported = get(&url, "/", "").1;
+    let named = links(&reported);
+    assert!(named.len() > 5, "{reported}");
     for path in named.iter().filter(|link| link.starts_with('/')) {
         let answer = browse(&url, path);
         assert!(answer.status < 400, "{path}: {answer:?}");

@@ -42,7 +42,7 @@ struct Installation<'a> {
 }
 
 impl Installation<'_> {
-    /// Runs a command of a page, with values in place of its words.
+    /// Runs a command of a page, with values instead of its words.
     fn run(&self, command: &str) -> Ran {
         let value = |word| match word {
             "ID" => CLIENT,

@@ -97,11 +97,11 @@ impl Up {
 
     /// With settings as environment variables.
     pub(crate) fn start_set(data: &Path, variables: &[(&str, &str)]) -> Self {
-        Self::start_told(data, variables, Stdio::null())
+        Self::start_with_stderr(data, variables, Stdio::null())
     }
 
     /// With its log lines going to `log`.
-    pub(crate) fn start_told(data: &Path, variables: &[(&str, &str)], log: Stdio) -> Self {
+    pub(crate) fn start_with_stderr(data: &Path, variables: &[(&str, &str)], log: Stdio) -> Self {
         Self::spawn(data, &[], variables, Stdio::null(), log).ready()
     }
 

@@ -182,7 +182,7 @@ fn flip_a_bit(file: &Path) {
 }
 
 #[test]
-fn a_flipped_bit_in_the_warehouse_is_told_and_repaired() {
+fn a_flipped_bit_in_the_warehouse_is_reported_and_repaired() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     let (key_path, public) = key(dir.path(), "Ed25519");
@@ -202,8 +202,11 @@ fn a_flipped_bit_in_the_warehouse_is_told_and_repaired() {
             .max_by_key(|file| std::fs::metadata(file).unwrap().len())
     };
     flip_a_bit(&largest(files_named(&data.join("warehouse/store"), "data.bin")).unwrap());
-    let told = on(&data, &["audit"]).expect(3).stderr;
-    assert!(told.contains("damaged") && told.contains("receipts repair"), "{told}");
+    let reported = on(&data, &["audit"]).expect(3).stderr;
+    assert!(
+        reported.contains("damaged") && reported.contains("receipts repair"),
+        "{reported}"
+    );
     let up = Up::start_unready(&data);
     // Lists read the receipts; totals read the aggregates.
     let list = get(&up.url("analytics"), "/api/v1/analytics/receipts?limit=5", api_key);
@@ -235,7 +238,7 @@ fn a_flipped_bit_in_the_warehouse_is_told_and_repaired() {
 }
 
 #[test]
-fn an_emptied_marks_file_is_told_and_repaired() {
+fn an_emptied_marks_file_is_reported_and_repaired() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     let (key_path, public) = key(dir.path(), "Ed25519");
@@ -266,7 +269,7 @@ fn an_emptied_marks_file_is_told_and_repaired() {
 }
 
 #[test]
-fn lost_rows_are_told_while_it_runs() {
+fn lost_rows_are_reported_while_it_runs() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     let config = dir.path().join("receipts.toml");
@@ -276,7 +279,7 @@ fn lost_rows_are_told_while_it_runs() {
     let up = Up::start_with(&data, &["--config", config.to_str().unwrap()], Stdio::null());
     let gateway = up.url("gateway");
     let send = ["send", "--url", &gateway, "--key", key_path.to_str().unwrap()];
-    // The last block may be on its way, so it isn't looked at: two are wanted.
+    // The last block may be on its way, so it isn't checked: two are wanted.
     for committed in [3, 6] {
         let signed = sign(&key_path, &[(); 3].map(|()| receipt(&public)));
         receipts(&send, ndjson(&signed).as_bytes()).expect(0);
@@ -298,7 +301,7 @@ fn lost_rows_are_told_while_it_runs() {
         (Some(0.0), Value::Null)
     );
     execute(&data, "TRUNCATE TABLE receipts");
-    until("the loss to be told", || dashboard()["incomplete"] == true);
+    until("the loss to be reported", || dashboard()["incomplete"] == true);
     assert!(metric("receipts_audit_findings") >= Some(1.0));
     assert!(metric("receipts_audit_off_by_receipts") >= Some(3.0));
     until("the check's position to be saved", || {
@@ -312,7 +315,7 @@ fn lost_rows_are_told_while_it_runs() {
     assert_eq!(dashboard()["incomplete"], true);
     on(&data, &["repair"]).expect(0);
     // A check that began while the repair was at work may still end after it.
-    until("the repair to be told", || {
+    until("the repair to be reported", || {
         dashboard()["incomplete"].is_null() && metric("receipts_audit_off_by_receipts") == Some(0.0)
     });
     assert_eq!(up.stop(), 0);
@@ -408,7 +411,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 #[test]
-fn a_lost_log_of_verdicts_is_told_and_a_rewind_has_the_missing_ones_made_again() {
+fn a_lost_log_of_verdicts_is_reported_and_a_rewind_has_the_missing_ones_made_again() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     let (key_path, public) = key(dir.path(), "Ed25519");
@@ -444,11 +447,11 @@ fn a_lost_log_of_verdicts_is_told_and_a_rewind_has_the_missing_ones_made_again()
         up.args([&format!("--{port}-listen"), "127.0.0.1:0"]);
     }
     let ended = up.output().unwrap();
-    let told = String::from_utf8(ended.stderr).unwrap();
-    assert_eq!(ended.status.code(), Some(3), "{told}");
+    let reported = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(ended.status.code(), Some(3), "{reported}");
     assert!(
-        told.contains("the writer ended") && told.contains("receipts rewind"),
-        "{told}"
+        reported.contains("the writer ended") && reported.contains("receipts rewind"),
+        "{reported}"
     );
 
     let rewound = on(&data, &["rewind", "--json"]).expect(0).json();
@@ -556,7 +559,7 @@ fn ledger_lines_that_overlap_are_replaced_by_a_repair() {
             on(&data, &["audit", "--json"]).expect(0).json()["partitions"][0]["committedOffset"] == json!(committed)
         });
     }
-    // Lines of another writer beside the right ones; and one in the place of another, so that no
+    // Lines of another writer beside the right ones; and one instead of another, so that no
     // lines meet.
     for (first, last) in [(2, 6), (0, 5)] {
         execute(
@@ -639,8 +642,8 @@ fn the_data_directory_is_its_owners_alone_and_readers_are_warned_of() {
     }
     let dir = tempfile::tempdir().unwrap();
     let (data, log) = (dir.path().join("data"), dir.path().join("log"));
-    let told = || std::fs::read_to_string(&log).unwrap();
-    let start = || Up::start_told(&data, &[], std::fs::File::create(&log).unwrap().into());
+    let reported = || std::fs::read_to_string(&log).unwrap();
+    let start = || Up::start_with_stderr(&data, &[], std::fs::File::create(&log).unwrap().into());
     let up = start();
     let mut found = Vec::new();
     files(&data, &mut found);
@@ -648,18 +651,18 @@ fn the_data_directory_is_its_owners_alone_and_readers_are_warned_of() {
     found.retain(|(_, others)| *others != 0);
     assert_eq!(found, []);
     assert_eq!(up.stop(), 0);
-    assert!(!told().contains("chmod 700"), "{}", told());
+    assert!(!reported().contains("chmod 700"), "{}", reported());
     std::fs::set_permissions(&data, std::fs::Permissions::from_mode(0o755)).unwrap();
     assert_eq!(start().stop(), 0);
     assert!(
-        told().contains("can be read by everybody on this machine: chmod 700"),
+        reported().contains("can be read by everybody on this machine: chmod 700"),
         "{}",
-        told()
+        reported()
     );
 }
 
 #[test]
-fn a_missing_engine_is_told_before_anything_is_made() {
+fn a_missing_engine_is_reported_before_anything_is_made() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     let run = |change: &dyn Fn(&mut std::process::Command)| {
@@ -671,20 +674,20 @@ fn a_missing_engine_is_told_before_anything_is_made() {
         assert!(!data.exists());
         String::from_utf8(output.stderr).unwrap()
     };
-    let told = run(&|command| {
+    let reported = run(&|command| {
         command.env("RECEIPTS_WAREHOUSE_LIBRARY", "/nowhere/libchdb.so");
     });
     assert!(
-        told.contains("/nowhere/libchdb.so") && told.contains("make chdb"),
-        "{told}"
+        reported.contains("/nowhere/libchdb.so") && reported.contains("make chdb"),
+        "{reported}"
     );
-    let told = run(&|command| {
+    let reported = run(&|command| {
         command.env_remove("RECEIPTS_WAREHOUSE_LIBRARY");
         command.env_remove("HOME").env_remove("XDG_CACHE_HOME");
     });
     assert!(
-        told.contains("RECEIPTS_WAREHOUSE_LIBRARY") && told.contains("HOME"),
-        "{told}"
+        reported.contains("RECEIPTS_WAREHOUSE_LIBRARY") && reported.contains("HOME"),
+        "{reported}"
     );
 }
 
@@ -704,9 +707,9 @@ fn a_key_that_cant_be_shown_is_revoked() {
             .args(["keys", "create", "--domain", &format!("news{number}.example"), "--data"])
             .arg(dir.path());
         let output = create.stdout(unwritable).output().unwrap();
-        let told = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{told}");
-        assert!(told.contains("revoked"), "{told}");
+        let reported = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{reported}");
+        assert!(reported.contains("revoked"), "{reported}");
         let keys = on(dir.path(), &["keys", "list", "--json"]).expect(0).json();
         assert_eq!(keys.as_array().unwrap().len(), number + 1);
         assert!(
@@ -720,9 +723,9 @@ fn a_key_that_cant_be_shown_is_revoked() {
 fn a_damaged_account_store_is_named_with_the_remedy() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("accounts.sqlite"), "not a database at all ".repeat(100)).unwrap();
-    let told = on(dir.path(), &["keys", "list"]).expect(3).stderr;
+    let reported = on(dir.path(), &["keys", "list"]).expect(3).stderr;
     for part in ["accounts.sqlite", "damaged", "restore the file"] {
-        assert!(told.contains(part), "{part}: {told}");
+        assert!(reported.contains(part), "{part}: {reported}");
     }
 }
 
@@ -731,9 +734,9 @@ fn services_run_where_standard_output_is_full_and_tools_say_when_the_socket_is_g
     let dir = tempfile::tempdir().unwrap();
     let up = Up::start_with(dir.path(), &[], full().into());
     std::fs::remove_file(dir.path().join("warehouse.sock")).unwrap();
-    let told = on(dir.path(), &["audit"]).expect(3).stderr;
+    let reported = on(dir.path(), &["audit"]).expect(3).stderr;
     for part in ["warehouse.sock", "isn't there", "start it again"] {
-        assert!(told.contains(part), "{part}: {told}");
+        assert!(reported.contains(part), "{part}: {reported}");
     }
     assert_eq!(up.stop(), 0);
 }
@@ -840,13 +843,13 @@ fn the_example_configuration_lists_every_key_with_its_default() {
     }
     let sections: BTreeSet<&str> = keys().into_iter().map(|(section, _)| section).collect();
     assert_eq!(sections, SECTIONS.iter().copied().collect());
-    let mut known: Vec<(String, String)> = keys()
+    let mut existing: Vec<(String, String)> = keys()
         .into_iter()
         .flat_map(|(section, keys)| keys.iter().map(move |key| (section.to_owned(), (*key).to_owned())))
         .collect();
     listed.sort();
-    known.sort();
-    assert_eq!(listed, known);
+    existing.sort();
+    assert_eq!(listed, existing);
 
     let read = |text: &str| {
         let source = Source::from_parts::<String, String>(text, []).unwrap();

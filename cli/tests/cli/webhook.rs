@@ -91,7 +91,7 @@ fn every_status_is_taken_refused_or_tried_again() {
 }
 
 #[test]
-fn what_passes_is_waited_for_and_a_refusal_is_told() {
+fn what_passes_is_waited_for_and_a_refusal_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let (path, public) = key(dir.path(), "Ed25519");
     let signed = sign(&path, &[receipt(&public), receipt(&public)]);

@@ -168,10 +168,10 @@ CREATE TABLE erasures (
     counts TEXT NOT NULL,
     problem TEXT,
     finished_at_ms BIGINT,
-    looked_at_ms BIGINT NOT NULL
+    checked_at_ms BIGINT NOT NULL
 );
 CREATE INDEX erasures_of_account ON erasures (account_id, requested_at_ms, id);
-CREATE INDEX erasures_by_state ON erasures (state, looked_at_ms);
+CREATE INDEX erasures_by_state ON erasures (state, checked_at_ms);
 
 -- Mails that wait to be sent. The identifier is the subject of the mail, so that none is queued
 -- twice.

@@ -7,7 +7,7 @@ use sqlx::any::AnyRow;
 use crate::AccountsError;
 use crate::row::RowValues;
 
-/// Requests that an account may make, in place of its tier's quota.
+/// Requests that an account may make, instead of its tier's quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AccountQuota {
     /// Requests a minute.

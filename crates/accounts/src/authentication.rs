@@ -75,14 +75,14 @@ impl Accounts {
         let hash = key.secret_hash();
         // A wrong secret isn't answered from memory: its speed would reveal that the id
         // exists.
-        let kept = self.cache.get(key.id()).filter(|kept| {
-            let age_ms = now_ms - kept.read_at_ms;
-            kept.hash.matches(&hash) && (0..self.cache_ms_max).contains(&age_ms)
+        let cached = self.cache.get(key.id()).filter(|cached| {
+            let age_ms = now_ms - cached.read_at_ms;
+            cached.hash.matches(&hash) && (0..self.cache_ms_max).contains(&age_ms)
         });
-        let checked = match kept {
-            Some(kept) => {
+        let checked = match cached {
+            Some(cached) => {
                 counter!("receipts_accounts_cache_hits_total").increment(1);
-                kept
+                cached
             }
             None => {
                 let read = self.timed("authenticate", self.read_key(&key, hash, now_ms)).await?;

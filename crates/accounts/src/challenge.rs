@@ -43,7 +43,7 @@ pub struct VerificationMethodError(String);
 
 /// Request for challenges.
 #[derive(Debug, Clone)]
-pub struct ChallengeWish<'a> {
+pub struct ChallengeRequest<'a> {
     /// For whom.
     pub account_id: &'a str,
     /// Actor in the trail: `key:<id>`.
@@ -100,27 +100,30 @@ impl Accounts {
     /// # Errors
     /// [`AccountsError::PublicSuffix`], [`AccountsError::TooManyChallenges`], or the store fails.
     /// On an error the store is unchanged.
-    pub async fn create_challenges(&self, wish: &ChallengeWish<'_>) -> Result<Vec<IssuedChallenge>, AccountsError> {
+    pub async fn create_challenges(
+        &self,
+        request: &ChallengeRequest<'_>,
+    ) -> Result<Vec<IssuedChallenge>, AccountsError> {
         let now_ms = self.now_ms();
-        let suffix = wish.domains.iter().find(|domain| domain.is_public_suffix());
-        if let Some(suffix) = suffix.filter(|_| wish.include_subdomains == Some(true)) {
+        let suffix = request.domains.iter().find(|domain| domain.is_public_suffix());
+        if let Some(suffix) = suffix.filter(|_| request.include_subdomains == Some(true)) {
             return Err(AccountsError::PublicSuffix(suffix.to_string()));
         }
         self.timed("create_challenges", async {
             let mut transaction = self.begin().await?;
-            lock(&mut transaction, wish.account_id).await?;
+            lock(&mut transaction, request.account_id).await?;
             let expired = sqlx::query("DELETE FROM challenges WHERE account_id = $1 AND expires_at_ms <= $2");
             expired
-                .bind(wish.account_id)
+                .bind(request.account_id)
                 .bind(now_ms)
                 .execute(&mut *transaction)
                 .await?;
-            let mut issued = Vec::with_capacity(wish.domains.len());
-            for domain in wish.domains {
-                issued.push(store(&mut transaction, wish, domain, now_ms).await?);
+            let mut issued = Vec::with_capacity(request.domains.len());
+            for domain in request.domains {
+                issued.push(store(&mut transaction, request, domain, now_ms).await?);
             }
             let count = sqlx::query_scalar::<_, i64>("SELECT COUNT(*) FROM challenges WHERE account_id = $1");
-            if count.bind(wish.account_id).fetch_one(&mut *transaction).await? > CHALLENGES_MAX {
+            if count.bind(request.account_id).fetch_one(&mut *transaction).await? > CHALLENGES_MAX {
                 return Err(AccountsError::TooManyChallenges);
             }
             transaction.commit().await?;
@@ -162,7 +165,7 @@ pub(crate) async fn lock(transaction: &mut Transaction<'static, Any>, account_id
 
 async fn store(
     transaction: &mut Transaction<'static, Any>,
-    wish: &ChallengeWish<'_>,
+    request: &ChallengeRequest<'_>,
     domain: &Domain,
     now_ms: i64,
 ) -> Result<IssuedChallenge, AccountsError> {
@@ -171,18 +174,18 @@ async fn store(
     let token = hex::encode(secret);
     let challenge = Challenge {
         id: format!("chl_{}", Uuid::now_v7().simple()),
-        account_id: wish.account_id.to_owned(),
+        account_id: request.account_id.to_owned(),
         token_hash: SecretHash::of(token.as_bytes()),
         domain: domain.clone(),
-        method: wish.method,
-        include_subdomains: wish.include_subdomains.unwrap_or(!domain.is_public_suffix()),
+        method: request.method,
+        include_subdomains: request.include_subdomains.unwrap_or(!domain.is_public_suffix()),
         created_at_ms: now_ms,
         expires_at_ms: now_ms.saturating_add(CHALLENGE_MS),
     };
     let oldest = "DELETE FROM challenges WHERE account_id = $1 AND domain = $2 AND id NOT IN (
             SELECT id FROM challenges WHERE account_id = $1 AND domain = $2 ORDER BY created_at_ms DESC, id DESC LIMIT $3)";
     let oldest = sqlx::query(oldest)
-        .bind(wish.account_id)
+        .bind(request.account_id)
         .bind(domain.as_str())
         .bind(CHALLENGES_PER_DOMAIN_MAX - 1);
     oldest.execute(&mut **transaction).await?;
@@ -191,20 +194,20 @@ async fn store(
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
     let insert = sqlx::query(insert)
         .bind(&challenge.id)
-        .bind(wish.account_id)
+        .bind(request.account_id)
         .bind(domain.as_str())
-        .bind(wish.method.as_str())
+        .bind(request.method.as_str())
         .bind(i64::from(challenge.include_subdomains))
         .bind(challenge.token_hash.to_text())
         .bind(now_ms)
         .bind(challenge.expires_at_ms);
     insert.execute(&mut **transaction).await?;
     let change = TrailChange {
-        account_id: wish.account_id,
-        actor: wish.actor,
+        account_id: request.account_id,
+        actor: request.actor,
         action: "domain.challenge",
         subject: domain.as_str(),
-        detail: wish.method.as_str(),
+        detail: request.method.as_str(),
         at_ms: now_ms,
     };
     trail::note(transaction, &change).await?;

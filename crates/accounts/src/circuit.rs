@@ -24,7 +24,7 @@ pub(crate) struct Circuit {
     url: String,
     probe_wait_max: Duration,
     is_probing: AtomicBool,
-    /// Why the server can't be reached; empty while it can, or nobody has looked.
+    /// Why the server can't be reached; empty while it can, or nobody has checked.
     outage: watch::Sender<String>,
 }
 

@@ -20,7 +20,7 @@ pub struct AccountsConfig {
     pub connections_max: u32,
     /// Time for one question, waiting for a connection included, in milliseconds.
     pub wait_ms_max: u64,
-    /// API keys kept in memory once they were checked.
+    /// API keys cached once they were checked.
     pub cache_entries_max: usize,
     /// Time in which a checked key is taken from memory, in milliseconds: as long a revocation or a
     /// new tier elsewhere may stay unseen. 0: not at all.
@@ -137,7 +137,9 @@ mod tests {
 
     fn faults(config: &AccountsConfig) -> Vec<String> {
         let faults = config.faults("accounts").into_iter();
-        faults.map(|fault| format!("{}: {}", fault.place, fault.what)).collect()
+        faults
+            .map(|fault| format!("{}: {}", fault.location, fault.what))
+            .collect()
     }
 
     #[test]

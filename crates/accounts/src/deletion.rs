@@ -4,7 +4,7 @@
 use crate::trail::note_action;
 use crate::{Accounts, AccountsError, Deletion};
 
-/// Result of the wish to keep an account after all.
+/// Result of the request to keep an account after all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cancellation {
     /// The account stays.

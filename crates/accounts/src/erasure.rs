@@ -29,9 +29,9 @@ pub use scheduling::CancelledErasure;
 
 /// Request for an erasure. Whatever isn't named stays.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ErasureWish {
+pub struct NewErasure {
     /// Index entries.
-    pub entries: EntriesWish,
+    pub entries: ErasedEntries,
     /// Users' names and addresses, the labels of API keys, and what mail servers answered.
     pub personal_data: bool,
     /// Data that identify who used the content of these domains, in receipts of accesses before the
@@ -41,7 +41,7 @@ pub struct ErasureWish {
 
 /// Entries that are to be erased.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum EntriesWish {
+pub enum ErasedEntries {
     /// No entries.
     #[default]
     None,
@@ -85,7 +85,7 @@ pub struct Erasure {
     pub id: String,
     /// Account that requested it.
     pub account_id: String,
-    /// Actor as in the trail; `service` for an account whose time to be kept after all
+    /// Actor as in the trail; `service` for an account whose time to be retained after all
     /// is over.
     pub actor: String,
     /// When, in milliseconds since the Unix epoch.
@@ -95,7 +95,7 @@ pub struct Erasure {
     /// When it was cancelled, in milliseconds since the Unix epoch.
     pub cancelled_at_ms: Option<i64>,
     /// The request.
-    pub wish: ErasureWish,
+    pub request: NewErasure,
     /// Whether the account itself goes, with all that is its.
     pub whole_account: bool,
     /// State of the erasure.
@@ -166,14 +166,14 @@ impl ErasureState {
     }
 }
 
-impl ErasureWish {
+impl NewErasure {
     /// Short text of what is to go, without names: `all entries, personal data`.
     #[must_use]
     pub fn summary(&self) -> String {
         let entries = match &self.entries {
-            EntriesWish::None => None,
-            EntriesWish::All => Some("all entries".to_owned()),
-            EntriesWish::These(ids) => Some(format!("{} entries", ids.len())),
+            ErasedEntries::None => None,
+            ErasedEntries::All => Some("all entries".to_owned()),
+            ErasedEntries::These(ids) => Some(format!("{} entries", ids.len())),
         };
         let personal = self.personal_data.then(|| "personal data".to_owned());
         let receipts = self.receipt_metadata.as_ref();
@@ -183,7 +183,7 @@ impl ErasureWish {
     }
 }
 
-impl EntriesWish {
+impl ErasedEntries {
     /// Empty, `*`, or the ids with commas.
     fn to_text(&self) -> String {
         match self {
@@ -229,8 +229,8 @@ pub(crate) fn read(row: &AnyRow) -> Result<Erasure, AccountsError> {
         requested_at_ms: row.value("requested_at_ms")?,
         execute_at_ms: row.value("execute_at_ms")?,
         cancelled_at_ms: row.value("cancelled_at_ms")?,
-        wish: ErasureWish {
-            entries: EntriesWish::read(row.value("entries")?)?,
+        request: NewErasure {
+            entries: ErasedEntries::read(row.value("entries")?)?,
             personal_data: row.flag("personal_data")?,
             receipt_metadata: coverage
                 .map(|text| serde_json::from_str(&text))

@@ -61,11 +61,11 @@ pub enum ExportValue {
     List(Vec<String>),
 }
 
-/// A row, and the place behind it.
+/// A row, and the cursor behind it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExportedRow {
     /// To continue behind it.
-    pub place: Cursor,
+    pub cursor: Cursor,
     /// A cell for each of the collection's columns.
     pub cells: Vec<ExportValue>,
 }
@@ -328,7 +328,7 @@ impl Accounts {
             "SELECT {at}, {id}, {} FROM {table} WHERE {of_account} AND ({at}, {id}) > ($2, $3) ORDER BY {at}, {id} LIMIT $4",
             shown.join(", ")
         );
-        let (at_ms, id) = after.map_or((i64::MIN, ""), |place| (place.created_at_ms, place.id.as_str()));
+        let (at_ms, id) = after.map_or((i64::MIN, ""), |cursor| (cursor.created_at_ms, cursor.id.as_str()));
         let question = sqlx::query(sqlx::AssertSqlSafe(question)).bind(account_id);
         let question = question.bind(at_ms).bind(id).bind(rows_max);
         let rows = self
@@ -340,7 +340,7 @@ impl Accounts {
 
 /// Reads a row by position, without `FromRow`: its columns are known at run time only.
 fn exported(row: &AnyRow, columns: &[Column]) -> Result<ExportedRow, AccountsError> {
-    let place = Cursor {
+    let cursor = Cursor {
         created_at_ms: row.try_get(0)?,
         id: row.try_get(1)?,
     };
@@ -349,7 +349,7 @@ fn exported(row: &AnyRow, columns: &[Column]) -> Result<ExportedRow, AccountsErr
         .enumerate()
         .map(|(number, column)| cell(row, number + 2, column.kind))
         .collect();
-    Ok(ExportedRow { place, cells: cells? })
+    Ok(ExportedRow { cursor, cells: cells? })
 }
 
 fn cell(row: &AnyRow, at: usize, kind: ColumnKind) -> Result<ExportValue, AccountsError> {

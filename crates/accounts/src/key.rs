@@ -1,4 +1,4 @@
-//! An account's API keys: made, listed, looked at, revoked.
+//! An account's API keys: made, listed, checked, revoked.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ const NAME_CHARS_MAX: usize = 100;
 
 /// Request for a key of a known account.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeyWish {
+pub struct KeyRequest {
     /// A label, 1 to 100 characters.
     pub name: String,
     /// Permissions.
@@ -72,7 +72,7 @@ pub struct KeyInfo {
     pub expires_at_ms: i64,
     /// When it was revoked, if it was.
     pub revoked_at_ms: Option<i64>,
-    /// The key that a rotation put in its place.
+    /// The key that a rotation made instead of it.
     pub replaced_by: Option<String>,
 }
 
@@ -102,15 +102,20 @@ impl Accounts {
     /// Makes a key for an account, on behalf of `actor` (see the trail).
     ///
     /// # Errors
-    /// The wish can't be met ([`AccountsError`] says why), or the store fails. Nothing is stored
+    /// The request can't be met ([`AccountsError`] says why), or the store fails. Nothing is stored
     /// then.
-    pub async fn create_key(&self, account_id: &str, wish: KeyWish, actor: &str) -> Result<IssuedKey, AccountsError> {
+    pub async fn create_key(
+        &self,
+        account_id: &str,
+        request: KeyRequest,
+        actor: &str,
+    ) -> Result<IssuedKey, AccountsError> {
         let now_ms = self.now_ms();
-        wish.check(now_ms)?;
+        request.check(now_ms)?;
         let work = async {
             let mut transaction = self.begin().await?;
             check_room(&mut transaction, account_id, self.keys_max, now_ms).await?;
-            let issued = make(&mut transaction, account_id, wish, actor, now_ms).await?;
+            let issued = make(&mut transaction, account_id, request, actor, now_ms).await?;
             transaction.commit().await?;
             Ok(issued)
         };
@@ -198,7 +203,7 @@ impl Accounts {
     }
 }
 
-impl KeyWish {
+impl KeyRequest {
     pub(crate) fn check(&self, now_ms: i64) -> Result<(), AccountsError> {
         if self.scopes.is_empty() {
             return Err(AccountsError::NoScope);
@@ -276,25 +281,25 @@ async fn count_working(
 pub(crate) async fn make(
     transaction: &mut Transaction<'static, Any>,
     account_id: &str,
-    wish: KeyWish,
+    request: KeyRequest,
     actor: &str,
     now_ms: i64,
 ) -> Result<IssuedKey, AccountsError> {
     let key = ApiKey::generate().map_err(|error| AccountsError::Randomness(error.to_string()))?;
-    let scopes = ordered(wish.scopes);
-    let domains = match wish.domains {
+    let scopes = ordered(request.scopes);
+    let domains = match request.domains {
         None => None,
         Some(domains) => Some(own(transaction, account_id, domains, now_ms).await?),
     };
     let insert =
         "INSERT INTO api_keys (id, account_id, name, secret_hash, scopes, created_at_ms, expires_at_ms, domains)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
-    let insert = sqlx::query(insert).bind(key.id()).bind(account_id).bind(&wish.name);
+    let insert = sqlx::query(insert).bind(key.id()).bind(account_id).bind(&request.name);
     let insert = insert
         .bind(key.secret_hash().to_text())
         .bind(joined(&scopes))
         .bind(now_ms)
-        .bind(wish.expires_at_ms)
+        .bind(request.expires_at_ms)
         .bind(domains.as_ref().map(|domains| domains.join(",")));
     insert.execute(&mut **transaction).await?;
     let change = TrailChange {
@@ -310,11 +315,11 @@ pub(crate) async fn make(
         api_key: key.reveal(),
         key_id: key.id().to_owned(),
         account_id: account_id.to_owned(),
-        name: wish.name,
+        name: request.name,
         scopes,
         domains,
         created_at_ms: now_ms,
-        expires_at_ms: wish.expires_at_ms,
+        expires_at_ms: request.expires_at_ms,
     })
 }
 

@@ -73,7 +73,7 @@ pub use account_quota::AccountQuota;
 pub use api_key::ApiKey;
 pub use authentication::AuthError;
 pub use challenge::{
-    CHALLENGE_MS, CHALLENGES_PER_DOMAIN_MAX, Challenge, ChallengeWish, IssuedChallenge, TOKEN_PREFIX,
+    CHALLENGE_MS, CHALLENGES_PER_DOMAIN_MAX, Challenge, ChallengeRequest, IssuedChallenge, TOKEN_PREFIX,
     VerificationMethod, VerificationMethodError,
 };
 pub use client::{
@@ -88,13 +88,13 @@ pub use entry::{
     Erased, ListedEntry, NewEntry, PublicEntry, Rectification, Rectified, Revision,
 };
 pub use erasure::{
-    CancelledErasure, Coverage, ERASURE_ENTRIES_MAX, ERASURES_OPEN_MAX, EntriesWish, Erasure, ErasureState,
-    ErasureWish, RequestedErasure,
+    CancelledErasure, Coverage, ERASURE_ENTRIES_MAX, ERASURES_OPEN_MAX, ErasedEntries, Erasure, ErasureState,
+    NewErasure, RequestedErasure,
 };
 pub use error::AccountsError;
 pub use expiry::{Expiries, WARNING_MS};
 pub use export::{COLLECTIONS, Collection, Column, ExportValue, ExportedRow};
-pub use key::{IssuedKey, KEYS_LISTED_MAX, KeyInfo, KeyWish, Revocation};
+pub use key::{IssuedKey, KEYS_LISTED_MAX, KeyInfo, KeyRequest, Revocation};
 pub use lifetime::{Lifetime, LifetimeError, Overlap, OverlapError, URGENT_MS};
 pub use limits::{CHALLENGES_MAX, DOMAINS_MAX, KEY_DOMAINS_MAX, KEYS_PER_CLIENT_MAX};
 pub use mail::{ClaimedMail, MailKind, MailSubject, Outbox};

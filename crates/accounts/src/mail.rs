@@ -26,11 +26,11 @@ use crate::{Accounts, AccountsError};
 
 /// Time that an ended mail stays, in milliseconds: longer than a verification lives, so that none
 /// is queued again.
-const KEPT_MS: i64 = 400 * DAY_MS;
+const RETAINED_MS: i64 = 400 * DAY_MS;
 /// Between two looks for the address of an account that has none.
 const NO_ADDRESS_MS: i64 = DAY_MS;
-/// Mails looked at for one that can be sent.
-const LOOKED_AT_MAX: i64 = 20;
+/// Mails checked for one that can be sent.
+const CANDIDATES_MAX: i64 = 20;
 /// The longest reason that is stored, in characters.
 const PROBLEM_CHARS_MAX: usize = 300;
 
@@ -114,7 +114,7 @@ impl Accounts {
                 ORDER BY next_at_ms, id LIMIT $2";
             let due: Vec<String> = sqlx::query_scalar(due)
                 .bind(now_ms)
-                .bind(LOOKED_AT_MAX)
+                .bind(CANDIDATES_MAX)
                 .fetch_all(&self.pool)
                 .await?;
             for id in due {
@@ -222,7 +222,8 @@ impl Accounts {
 
     /// Removes mails that ended long ago.
     pub async fn tidy_outbox(&self) -> Result<(), AccountsError> {
-        let old = sqlx::query("DELETE FROM mails WHERE ended_at_ms <= $1").bind(self.now_ms().saturating_sub(KEPT_MS));
+        let old =
+            sqlx::query("DELETE FROM mails WHERE ended_at_ms <= $1").bind(self.now_ms().saturating_sub(RETAINED_MS));
         self.timed("tidy_outbox", async { Ok(old.execute(&self.pool).await?) })
             .await?;
         Ok(())

@@ -151,7 +151,7 @@ mod tests {
             ..config
         };
         let faults = wrong.faults("policy");
-        let keys: Vec<_> = faults.iter().map(|fault| fault.place.as_str()).collect();
+        let keys: Vec<_> = faults.iter().map(|fault| fault.location.as_str()).collect();
         assert_eq!(
             keys,
             ["policy.refresh_ms", "policy.stale_ms_max", "policy.cache_entries_max"]

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::account::change_tier;
 use crate::domain_rows::{held_domains, new_verification_id, store_ancestors};
-use crate::key::{self, KeyWish};
+use crate::key::{self, KeyRequest};
 use crate::lifetime::YEAR_MS;
 use crate::limits::DOMAINS_MAX;
 use crate::registry::{RegistrySection, increment};
@@ -57,26 +57,29 @@ impl Accounts {
     /// or for a new one. A domain that was proven keeps its proof.
     ///
     /// # Errors
-    /// The wish can't be met ([`AccountsError`] says why), or the store fails. Nothing is stored
+    /// The request can't be met ([`AccountsError`] says why), or the store fails. Nothing is stored
     /// then.
     pub async fn create_publisher_key(&self, new: NewKey) -> Result<PublisherKey, AccountsError> {
         let now_ms = self.now_ms();
         if new.domains.is_empty() || i64::try_from(new.domains.len()).unwrap_or(i64::MAX) > DOMAINS_MAX {
             return Err(AccountsError::DomainCount);
         }
-        let wish = KeyWish {
+        let request = KeyRequest {
             name: new.name,
             scopes: new.scopes,
             domains: new.is_limited.then(|| new.domains.clone()),
             expires_at_ms: new.expires_at_ms,
         };
-        wish.check(now_ms)?;
+        request.check(now_ms)?;
         // In order, so that two transactions over the same domains never wait for each other in a
         // circle.
         let domains = new.domains.into_iter().collect();
         let account = (new.account_id.as_deref(), new.tier);
         let made = self
-            .timed("create_publisher_key", self.store_key(domains, account, wish, now_ms))
+            .timed(
+                "create_publisher_key",
+                self.store_key(domains, account, request, now_ms),
+            )
             .await?;
         if new.tier.is_some() {
             self.forget(&made.issued.account_id);
@@ -88,7 +91,7 @@ impl Accounts {
         &self,
         domains: BTreeSet<Domain>,
         (named, tier): (Option<&str>, Option<Tier>),
-        wish: KeyWish,
+        request: KeyRequest,
         now_ms: i64,
     ) -> Result<PublisherKey, AccountsError> {
         let mut transaction = self.begin().await?;
@@ -97,7 +100,7 @@ impl Accounts {
             change_tier(&mut transaction, &account_id, tier, OPERATOR, now_ms).await?;
         }
         let tier = key::check_room(&mut transaction, &account_id, self.keys_max, now_ms).await?;
-        let issued = key::make(&mut transaction, &account_id, wish, OPERATOR, now_ms).await?;
+        let issued = key::make(&mut transaction, &account_id, request, OPERATOR, now_ms).await?;
         transaction.commit().await?;
         Ok(PublisherKey {
             issued,

@@ -1,6 +1,6 @@
-//! Rotating a key: a new one takes its place, and the old one continues for a while.
+//! Rotating a key: a new one replaces it, and the old one continues for a while.
 
-use crate::key::{self, KeyInfo, KeyWish, read, select};
+use crate::key::{self, KeyInfo, KeyRequest, read, select};
 use crate::trail::{self, TrailChange};
 use crate::{Accounts, AccountsError, IssuedKey, Lifetime, Overlap};
 
@@ -27,12 +27,12 @@ pub enum EndedKey {
     Revoked,
     /// The key has expired.
     Expired,
-    /// A key is in its place already: its id.
+    /// A key replaced it already: its id.
     Replaced(String),
 }
 
 impl Accounts {
-    /// Makes a key that takes the place of `key_id`, which ends after `overlap`, or at its own time
+    /// Makes a key that replaces `key_id`, which ends after `overlap`, or at its own time
     /// if that is sooner. The new one lives for `lifetime`, or as long as the old one did from its
     /// beginning to its end.
     ///
@@ -78,7 +78,7 @@ impl Accounts {
         // than the old one.
         let limit = old.domains.map(|domains| domains.join(","));
         let lifetime_ms = lifetime.map_or(old.expires_at_ms - old.created_at_ms, Lifetime::as_ms);
-        let wish = KeyWish {
+        let request = KeyRequest {
             name: old.name,
             scopes: old.scopes,
             domains: None,
@@ -96,7 +96,7 @@ impl Accounts {
         } else {
             key::check_room_for_replaced(&mut transaction, account_id, self.keys_max, now_ms).await?;
         }
-        let mut issued = key::make(&mut transaction, account_id, wish, actor, now_ms).await?;
+        let mut issued = key::make(&mut transaction, account_id, request, actor, now_ms).await?;
         let restrict = sqlx::query("UPDATE api_keys SET domains = $1 WHERE id = $2");
         let restrict = restrict.bind(&limit).bind(&issued.key_id);
         restrict.execute(&mut *transaction).await?;

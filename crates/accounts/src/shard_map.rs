@@ -45,7 +45,7 @@ pub enum ShardMapError {
     Gap {
         /// The version that is missing.
         expected: u32,
-        /// The version in its place.
+        /// The version instead.
         found: u32,
     },
     /// An entry begins no later than the one before.

@@ -295,7 +295,8 @@ columns! {
         raw as raw: Bytes,
         /// `X-Service-Signature` of the request, empty without one.
         request_signature as request_signature: String,
-        /// Part of its record that `raw` is: `record` or `signed_batch`; `not_kept` without bytes.
+        /// Part of its record that `raw` is: `record` or `signed_batch`; `not_stored` without
+        /// bytes.
         origin as origin: String,
     }
     accepted {}
@@ -316,7 +317,7 @@ columns! {
         batch_hash: Hash,
     }
     counted {
-        /// Number of receipts that the row counts: 1, unless its `origin` is `not_kept`.
+        /// Number of receipts that the row counts: 1, unless its `origin` is `not_stored`.
         receipts: Count,
     }
     stamped {
@@ -327,7 +328,7 @@ columns! {
 }
 
 /// `origin` of a row that counts rejected receipts whose bytes aren't stored.
-pub const NOT_KEPT: &str = "not_kept";
+pub const NOT_STORED: &str = "not_stored";
 
 /// The schema of a record's batch, without the header.
 #[must_use]

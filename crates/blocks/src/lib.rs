@@ -19,7 +19,7 @@ mod rows;
 mod stream;
 
 pub use block::Block;
-pub use columns::{AcceptedRow, COLUMN_NAMES, Columns, NOT_KEPT, RejectedRow, schema};
+pub use columns::{AcceptedRow, COLUMN_NAMES, Columns, NOT_STORED, RejectedRow, schema};
 pub use header::{Header, ReceiptCounts, SourceIndex, SourceRange, VERIFIER_BYTES_MAX, VERSION};
 pub use rows::Rows;
 pub use stream::encode_stream;

@@ -19,7 +19,7 @@ use crate::{Target, WarehouseConfig, WarehouseError};
 
 /// Below what ClickHouse keeps an idle connection open, so that no request meets a closing one.
 const IDLE_MAX: Duration = Duration::from_secs(2);
-/// Idle connections kept.
+/// Idle connections retained.
 const IDLE_CONNECTIONS_MAX: usize = 16;
 /// A query that takes so long is logged.
 const SLOW: Duration = Duration::from_secs(1);
@@ -64,7 +64,7 @@ pub const SERVER_SETTINGS: [&str; 13] = [
 pub struct ClickHouseClient {
     client: clickhouse::Client,
     tls: Option<Arc<ReloadableTls>>,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     is_server: bool,
     user: String,
     database: String,
@@ -172,7 +172,7 @@ impl ClickHouseClient {
         Ok(Self {
             client,
             tls: tls.map(Arc::new),
-            places: Arc::new(Semaphore::new(config.connections_max)),
+            permits: Arc::new(Semaphore::new(config.connections_max)),
             is_server,
             user: config.user.clone().unwrap_or_else(|| "default".to_owned()),
             database: config.database.clone(),
@@ -246,10 +246,10 @@ impl ClickHouseClient {
             .map(drop)
     }
 
-    async fn place(&self) -> Result<SemaphorePermit<'_>, WarehouseError> {
+    async fn permit(&self) -> Result<SemaphorePermit<'_>, WarehouseError> {
         // Never closed; waiting ends with the statement's time.
-        let place = self.places.acquire().await;
-        place.map_err(|_| WarehouseError::Unavailable("the client is closed".to_owned()))
+        let permit = self.permits.acquire().await;
+        permit.map_err(|_| WarehouseError::Unavailable("the client is closed".to_owned()))
     }
 
     /// All rows of a query. `name` is its label in metrics.
@@ -295,7 +295,7 @@ impl ClickHouseClient {
         within("an insert's bytes", stream.len() as u64, self.insert_bytes_max)?;
         let started = Instant::now();
         let sent = async {
-            let _place = self.place().await?;
+            let _permit = self.permit().await?;
             self.send(sql, stream, query_id).await
         };
         let result = tokio::time::timeout(self.insert_wait_max + ANSWER_SLACK, sent).await;
@@ -352,7 +352,7 @@ impl ClickHouseClient {
         // Boxed: the client's futures are large, and they would sit in every caller's.
         let mut waited = None;
         let placed = async {
-            let _place = self.place().await?;
+            let _permit = self.permit().await?;
             waited = Some(started.elapsed());
             work.await
         };
@@ -364,7 +364,7 @@ impl ClickHouseClient {
                 query = name,
                 took_ms,
                 wait_ms,
-                "a slow question of the warehouse; wait_ms is for a place"
+                "a slow question of the warehouse; wait_ms is for a permit"
             );
         }
         let result = result.unwrap_or_else(|_| Err(WarehouseError::Unavailable("the query took too long".to_owned())));

@@ -24,7 +24,7 @@ const DRAIN_SLACK: Duration = Duration::from_secs(5);
 
 static RUNNING: AtomicBool = AtomicBool::new(false);
 
-/// The one place for an engine in this process, given back when the engine is closed.
+/// The one slot for an engine in this process, given back when the engine is closed.
 #[derive(Debug)]
 struct ProcessSlot;
 
@@ -48,7 +48,7 @@ impl Drop for ProcessSlot {
 /// order.
 struct Anchor {
     _connection: ChdbConnection,
-    _place: ProcessSlot,
+    _slot: ProcessSlot,
 }
 
 /// The engine with its lanes.
@@ -105,10 +105,10 @@ impl Engine {
     /// [`EngineError`]. Why the engine itself refuses a directory is on standard error only.
     pub async fn open(config: &WarehouseConfig, data_dir: &Path, socket: &Path) -> Result<Self, EngineError> {
         config.checked("warehouse").map_err(WarehouseError::from)?;
-        let place = ProcessSlot::take()?;
+        let slot = ProcessSlot::take()?;
         let listener = bind(socket).await?;
         let (opened_config, data_dir) = (config.clone(), data_dir.to_owned());
-        let opened = on_own_thread("chdb-open", move || open(&opened_config, &data_dir, place)).await;
+        let opened = on_own_thread("chdb-open", move || open(&opened_config, &data_dir, slot)).await;
         let (endpoint, anchor) = opened.map_err(|source| EngineError::Io {
             what: "the warehouse can't be opened".to_owned(),
             source,
@@ -192,7 +192,7 @@ impl Drop for Engine {
 }
 
 /// Loads the library and opens the engine with its lanes. Blocks.
-fn open(config: &WarehouseConfig, data_dir: &Path, place: ProcessSlot) -> Result<(Endpoint, Anchor), EngineError> {
+fn open(config: &WarehouseConfig, data_dir: &Path, slot: ProcessSlot) -> Result<(Endpoint, Anchor), EngineError> {
     let chdb = Chdb::load(&library_path(config)?)?;
     let data_dir = EngineDataDir::prepare(data_dir, config)?;
     let refused = |detail: &str| EngineError::Open {
@@ -230,7 +230,7 @@ fn open(config: &WarehouseConfig, data_dir: &Path, place: ProcessSlot) -> Result
         endpoint,
         Anchor {
             _connection: connection,
-            _place: place,
+            _slot: slot,
         },
     ))
 }

@@ -99,7 +99,7 @@ const USERS: &str = "<clickhouse>
 ";
 
 /// The server's configuration. Given explicitly also so that no `config.xml` of the working
-/// directory is read. A merge takes ten parts of a size in place of five: with many small inserts,
+/// directory is read. A merge takes ten parts of a size instead of five: with many small inserts,
 /// five rewrite each row half as often again.
 fn engine_xml(users: &str, config: &WarehouseConfig) -> String {
     let users = users.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
@@ -151,7 +151,7 @@ mod tests {
         assert!(library_path(&config).is_ok_and(|path| path == std::path::Path::new("/x/lib.so")));
     }
     #[test]
-    fn a_library_is_never_looked_for_in_the_working_directory() {
+    fn a_library_is_never_searched_in_the_working_directory() {
         let found =
             |cache: Option<&str>, home: Option<&str>| cached_library(cache.map(Into::into), home.map(Into::into));
         for (cache, home) in [(None, None), (Some(""), Some("")), (Some(".cache"), Some("home"))] {

@@ -331,7 +331,7 @@ pub enum EngineError {
          RECEIPTS_WAREHOUSE_LIBRARY (warehouse.library) to where libchdb.so lies"
     )]
     LibraryMissing {
-        /// Path where it was looked for.
+        /// Path where it was searched for.
         path: PathBuf,
     },
     /// libchdb is there but can't be used.

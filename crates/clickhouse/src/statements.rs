@@ -21,7 +21,7 @@ const REFUSED: u32 = 210;
 /// A statement with all that it needs.
 #[derive(Debug)]
 pub(crate) struct Statement {
-    /// The database that unqualified names are looked up in.
+    /// The database that unqualified names are resolved in.
     pub(crate) database: String,
     /// Settings for this statement only, with values as SQL literals.
     pub(crate) settings: Vec<(String, String)>,
@@ -103,8 +103,8 @@ impl Opener {
 
     /// The value a setting returns to after a statement that changed it.
     fn resting(&self, name: &str) -> String {
-        let known = self.defaults.iter().find(|(known, _)| known == name);
-        known.map_or_else(|| "DEFAULT".to_owned(), |(_, value)| value.clone())
+        let existing = self.defaults.iter().find(|(existing, _)| existing == name);
+        existing.map_or_else(|| "DEFAULT".to_owned(), |(_, value)| value.clone())
     }
 }
 

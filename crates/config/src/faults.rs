@@ -1,4 +1,4 @@
-//! Faults in a configuration, and their places.
+//! Faults in a configuration, and their locations.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigFault {
     /// Key of a file, or variable.
-    pub place: String,
+    pub location: String,
     /// The fault, and what is allowed.
     pub what: String,
 }
@@ -17,7 +17,7 @@ pub struct ConfigFault {
 #[derive(Debug)]
 pub struct ConfigFaults {
     section: String,
-    places: HashMap<String, String>,
+    locations: HashMap<String, String>,
     list: Vec<ConfigFault>,
 }
 
@@ -27,37 +27,37 @@ impl ConfigFaults {
     pub fn new(section: &str) -> Self {
         Self {
             section: section.to_owned(),
-            places: HashMap::new(),
+            locations: HashMap::new(),
             list: Vec::new(),
         }
     }
 
-    /// Starts an empty list for several sections, whose names the keys begin with. `places` says
+    /// Starts an empty list for several sections, whose names the keys begin with. `locations` says
     /// where keys were given.
-    pub(crate) fn of_sections(places: HashMap<String, String>) -> Self {
+    pub(crate) fn of_sections(locations: HashMap<String, String>) -> Self {
         Self {
             section: String::new(),
-            places,
+            locations,
             list: Vec::new(),
         }
     }
 
     /// Sets where `key` was given.
-    pub(crate) fn locate(&mut self, key: &str, place: String) {
-        self.places.insert(key.to_owned(), place);
+    pub(crate) fn locate(&mut self, key: &str, location: String) {
+        self.locations.insert(key.to_owned(), location);
     }
 
     /// `key`'s value can't work; `what` says why and what is allowed. An empty `key` means the
     /// whole section.
     pub fn push(&mut self, key: &str, what: impl Into<String>) {
-        let place = match self.places.get(key) {
-            Some(place) => place.clone(),
+        let location = match self.locations.get(key) {
+            Some(location) => location.clone(),
             None if key.is_empty() => self.section.clone(),
             None if self.section.is_empty() => key.to_owned(),
             None => format!("{}.{key}", self.section),
         };
         self.list.push(ConfigFault {
-            place,
+            location,
             what: what.into(),
         });
     }
@@ -131,7 +131,7 @@ impl fmt::Display for ConfigError {
             if count == 1 { "" } else { "s" }
         )?;
         for fault in &self.faults {
-            write!(out, "\n  {}: {}", fault.place, fault.what)?;
+            write!(out, "\n  {}: {}", fault.location, fault.what)?;
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use serde::forward_to_deserialize_any;
 /// The keys that a struct reads, in the order it declares them; empty for anything but a plain
 /// struct.
 #[must_use]
-pub fn known_keys<T: DeserializeOwned>() -> &'static [&'static str] {
+pub fn valid_keys<T: DeserializeOwned>() -> &'static [&'static str] {
     let mut names: &'static [&'static str] = &[];
     // Serde hands the names over with the question; there is no value to answer with, so it always
     // fails.

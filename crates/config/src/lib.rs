@@ -41,7 +41,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 pub use faults::{ConfigError, ConfigFault, ConfigFaults};
-pub use fields::known_keys;
+pub use fields::valid_keys;
 pub use secret::{Secret, SecretUrl};
 pub use source::{RESERVED_PREFIXES, RESERVED_VARIABLES, SECTIONS, Source};
 

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
 use crate::nearest::did_you_mean;
-use crate::{ConfigError, ConfigFault, ConfigFaults, Section, known_keys};
+use crate::{ConfigError, ConfigFault, ConfigFaults, Section, valid_keys};
 
 /// The sections a configuration file may have.
 pub const SECTIONS: &[&str] = &[
@@ -58,16 +58,16 @@ struct GivenValue {
     /// plain text otherwise.
     readings: Vec<Value>,
     /// `gateway.listen in receipts.toml`, or a variable's name.
-    place: String,
+    location: String,
 }
 
 /// The configuration as given, not yet turned into sections.
 pub struct Source {
     sections: BTreeMap<String, BTreeMap<String, GivenValue>>,
     /// Places of the keys in sections that were read.
-    places: HashMap<String, String>,
+    locations: HashMap<String, String>,
     faults: Vec<ConfigFault>,
-    /// Whether each value given so far has its type: else a default is in its place.
+    /// Whether each value given so far has its type: else a default is used.
     is_typed: bool,
 }
 
@@ -93,7 +93,7 @@ impl Source {
         match std::fs::read_to_string(&path) {
             Ok(text) => Self::build(&text, &shown, variables),
             Err(error) => Err(ConfigError::of(ConfigFault {
-                place: shown,
+                location: shown,
                 what: format!("can't be read: {error}"),
             })),
         }
@@ -118,7 +118,7 @@ impl Source {
     fn build(text: &str, file: &str, variables: impl Iterator<Item = (String, String)>) -> Result<Self, ConfigError> {
         let mut source = Self {
             sections: BTreeMap::new(),
-            places: HashMap::new(),
+            locations: HashMap::new(),
             faults: Vec::new(),
             is_typed: true,
         };
@@ -133,38 +133,38 @@ impl Source {
 
     fn take_file(&mut self, text: &str, file: &str) -> Result<(), ConfigError> {
         let table: Table = toml::from_str(text).map_err(|error: toml::de::Error| {
-            // Only the place and the message: the line itself may hold a password.
+            // Only the location and the message: the line itself may hold a password.
             let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
             let line = before.matches('\n').count() + 1;
             let what = format!("line {line}: not TOML: {}", error.message());
             ConfigError::of(ConfigFault {
-                place: file.to_owned(),
+                location: file.to_owned(),
                 what,
             })
         })?;
         for (section, value) in table {
-            let place = format!("{section} in {file}");
+            let location = format!("{section} in {file}");
             if !SECTIONS.contains(&section.as_str()) {
                 let hint = did_you_mean(&section, SECTIONS);
                 self.faults.push(ConfigFault {
-                    place,
+                    location,
                     what: format!("no such section{hint}"),
                 });
                 continue;
             }
             let Value::Table(keys) = value else {
                 let what = format!("must be a section: write [{section}] and its keys below it");
-                self.faults.push(ConfigFault { place, what });
+                self.faults.push(ConfigFault { location, what });
                 continue;
             };
             let given = self.sections.entry(section.clone()).or_default();
             for (key, value) in keys {
-                let place = format!("{section}.{key} in {file}");
+                let location = format!("{section}.{key} in {file}");
                 given.insert(
                     key,
                     GivenValue {
                         readings: vec![value],
-                        place,
+                        location,
                     },
                 );
             }
@@ -189,13 +189,13 @@ impl Source {
             };
             let what = format!("no section `{section}`{hint}; variables are RECEIPTS_<SECTION>_<KEY>");
             self.faults.push(ConfigFault {
-                place: name.to_owned(),
+                location: name.to_owned(),
                 what,
             });
         } else if key.is_empty() {
             let what = "names a section without a key; variables are RECEIPTS_<SECTION>_<KEY>".to_owned();
             self.faults.push(ConfigFault {
-                place: name.to_owned(),
+                location: name.to_owned(),
                 what,
             });
         } else {
@@ -206,7 +206,7 @@ impl Source {
                 key.to_owned(),
                 GivenValue {
                     readings,
-                    place: name.to_owned(),
+                    location: name.to_owned(),
                 },
             );
         }
@@ -217,15 +217,15 @@ impl Source {
     pub fn section<T: Section>(&mut self, name: &str) -> T {
         debug_assert!(SECTIONS.contains(&name), "{name} is missing in SECTIONS");
         let given = self.sections.remove(name).unwrap_or_default();
-        let known = known_keys::<T>();
+        let valid = valid_keys::<T>();
         let mut faults = ConfigFaults::new(name);
         // A default may be another than that of the key's own type.
         let mut table = Table::try_from(T::default()).unwrap_or_default();
-        for (key, GivenValue { readings, place }) in given {
-            self.places.insert(format!("{name}.{key}"), place.clone());
-            faults.locate(&key, place);
-            if !known.is_empty() && !known.contains(&key.as_str()) {
-                faults.push(&key, format!("no such key in [{name}]{}", did_you_mean(&key, known)));
+        for (key, GivenValue { readings, location }) in given {
+            self.locations.insert(format!("{name}.{key}"), location.clone());
+            faults.locate(&key, location);
+            if !valid.is_empty() && !valid.contains(&key.as_str()) {
+                faults.push(&key, format!("no such key in [{name}]{}", did_you_mean(&key, valid)));
                 continue;
             }
             match first_that_fits::<T>(&key, readings) {
@@ -249,14 +249,15 @@ impl Source {
     }
 
     /// Ends reading, after `check` has compared sections. Where a value is wrong, a default is in
-    /// its place, and `check` isn't called. Its faults name whole keys, such as `gateway.listen`.
+    /// its location, and `check` isn't called. Its faults name whole keys, such as
+    /// `gateway.listen`.
     ///
     /// # Errors
     /// Every fault found, in the file's sections and the variables: unknown names, wrong types,
     /// values out of range, and what `check` found.
     pub fn finish_with(mut self, check: impl FnOnce(&mut ConfigFaults)) -> Result<(), ConfigError> {
         if self.is_typed {
-            let mut faults = ConfigFaults::of_sections(self.places);
+            let mut faults = ConfigFaults::of_sections(self.locations);
             check(&mut faults);
             self.faults.extend(faults.into_vec());
         }

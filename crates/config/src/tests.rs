@@ -54,7 +54,7 @@ fn faults(text: &str, variables: &[(&str, &str)]) -> Vec<String> {
     error
         .faults
         .into_iter()
-        .map(|fault| format!("{}: {}", fault.place, fault.what))
+        .map(|fault| format!("{}: {}", fault.location, fault.what))
         .collect()
 }
 
@@ -224,16 +224,16 @@ fn a_section_keeps_the_defaults_that_are_its_own() {
     let wider: Wider = source.section("gateway");
     source.finish().unwrap();
     assert_eq!((wider.0.connections_max, wider.0.name.as_str()), (20, "n"));
-    assert_eq!(known_keys::<Wider>(), known_keys::<Example>());
+    assert_eq!(valid_keys::<Wider>(), valid_keys::<Example>());
 }
 
 #[test]
 fn keys_are_asked_of_the_type() {
     assert_eq!(
-        known_keys::<Example>(),
+        valid_keys::<Example>(),
         ["listen", "connections_max", "name", "ratio", "mode", "url"]
     );
-    assert_eq!(known_keys::<std::collections::HashMap<String, u8>>(), [""; 0]);
+    assert_eq!(valid_keys::<std::collections::HashMap<String, u8>>(), [""; 0]);
 }
 
 proptest::proptest! {

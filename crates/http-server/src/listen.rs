@@ -114,8 +114,8 @@ pub fn connections_within(service: &str, wanted: usize, percent: u64) -> usize {
 }
 
 fn room_for_connections(files: u64, percent: u64) -> usize {
-    let kept = (files / 10).max(OTHER_FILES_MIN);
-    let room = u128::from(files.saturating_sub(kept)) * u128::from(percent) / 100;
+    let reserved = (files / 10).max(OTHER_FILES_MIN);
+    let room = u128::from(files.saturating_sub(reserved)) * u128::from(percent) / 100;
     usize::try_from(room).unwrap_or(usize::MAX).max(1)
 }
 

@@ -224,8 +224,8 @@ impl Log {
 /// The fault of settings that name brokers, in a build without Kafka.
 #[cfg(not(feature = "kafka"))]
 fn without_kafka() -> LogOpenError {
-    let place = "kafka.brokers".to_owned();
+    let location = "kafka.brokers".to_owned();
     let what = WITHOUT_KAFKA.to_owned();
-    let faults = vec![ConfigFault { place, what }];
+    let faults = vec![ConfigFault { location, what }];
     KafkaOpenError::Config(ConfigError { faults }).into()
 }

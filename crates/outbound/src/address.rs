@@ -204,7 +204,7 @@ mod tests {
         let broadcast = not_public("255.255.255.255".parse().unwrap());
         assert!(
             broadcast.unwrap().starts_with("broadcast"),
-            "the narrower name is the one told"
+            "the narrower name is the one reported"
         );
     }
 

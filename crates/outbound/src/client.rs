@@ -36,7 +36,7 @@ impl OutboundClient {
         })
     }
 
-    /// Whether `url` is one that may be asked, as far as can be told without the DNS.
+    /// Whether `url` is one that may be asked, as far as can be decided without the DNS.
     pub fn check(&self, url: &str) -> Result<(), Error> {
         let target = RequestTarget::parse(url, &self.resources.config)?;
         match target.host {
@@ -82,7 +82,7 @@ impl OutboundClient {
     /// For many requests to one URL. Nothing is connected yet.
     ///
     /// # Errors
-    /// [`Error::Refused`], as far as can be told without the DNS.
+    /// [`Error::Refused`], as far as can be decided without the DNS.
     pub fn session(&self, url: &str) -> Result<Session, Error> {
         self.check(url)?;
         Ok(Session::new(

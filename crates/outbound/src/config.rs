@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 /// Limits of requests to the outside. Sizes are in bytes, times in
 /// milliseconds.
 ///
-/// The keys that begin with `test_` are for tests on one machine; each that is given is told with a
-/// warning at the start.
+/// The keys that begin with `test_` are for tests on one machine; each that is given is reported
+/// with a warning at the start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
@@ -43,7 +43,7 @@ pub struct Config {
     /// For tests: the port to connect to where a URL means 443.
     pub test_https_port: Option<u16>,
     /// Addresses of this machine are allowed, there also plain HTTP and every port. Only a person
-    /// at a command line may wish that: no configuration can set it.
+    /// at a command line may request that: no configuration can set it.
     #[serde(skip)]
     pub loopback: bool,
 }
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_defaults_fit_and_each_fault_is_told_with_its_key() {
+    fn the_defaults_fit_and_each_fault_is_reported_with_its_key() {
         assert_eq!(Config::default().checked("outbound"), Ok(()));
         let wrong = Config {
             dns_ms_max: 0,
@@ -148,7 +148,7 @@ mod tests {
             ..Config::default()
         };
         let faults = wrong.faults("outbound");
-        let keys: Vec<&str> = faults.iter().map(|fault| fault.place.as_str()).collect();
+        let keys: Vec<&str> = faults.iter().map(|fault| fault.location.as_str()).collect();
         let expected = [
             "outbound.dns_ms_max",
             "outbound.head_bytes_max",

@@ -138,7 +138,7 @@ impl fmt::Display for Unresolved {
 /// The steps of a request, each with a time of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestStep {
-    /// Waiting for one of the places that `requests_max` allows.
+    /// Waiting for one of the permits that `requests_max` allows.
     Place,
     /// Resolving the name.
     Name,

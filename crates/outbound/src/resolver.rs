@@ -1,7 +1,7 @@
 //! Names to addresses, and TXT records.
 //!
 //! No answer is cached here: a person who has just published a record tries again, and the resolver
-//! that answers has a cache of its own. Neither the hosts file nor search domains are looked at,
+//! that answers has a cache of its own. Neither the hosts file nor search domains are checked,
 //! so a name means the same on every machine.
 
 use std::future::Future;
@@ -50,8 +50,9 @@ impl Resolver {
         options.positive_max_ttl = Some(Duration::ZERO);
         options.negative_max_ttl = Some(Duration::ZERO);
         let none = servers.is_empty();
-        let known = ResolverConfig::from_name_servers(servers);
-        let builder = TokioResolver::builder_with_config(known, TokioRuntimeProvider::default()).with_options(options);
+        let existing = ResolverConfig::from_name_servers(servers);
+        let builder =
+            TokioResolver::builder_with_config(existing, TokioRuntimeProvider::default()).with_options(options);
         let resolver = builder
             .build()
             .map_err(|error| SetupError(format!("test_resolver: no resolver: {error}")))?;

@@ -14,7 +14,7 @@ use crate::fetched::Fetched;
 use crate::resources::Resources;
 use crate::target::{HostName, RequestTarget};
 
-/// Requests to one URL, one after the other, over a connection that is kept while it holds. Each
+/// Requests to one URL, one after the other, over a connection that is reused while it holds. Each
 /// new connection goes to an address that was judged when it was made.
 pub struct Session {
     resources: Arc<Resources>,
@@ -76,10 +76,10 @@ impl Session {
     ) -> Result<Fetched, Error> {
         let mut request = self.build(method, headers, body)?;
         let host = self.target.host();
-        // At most twice: a kept connection may have been closed at rest, which is noticed before
+        // At most twice: a reused connection may have been closed at rest, which is noticed before
         // anything is sent on it.
         loop {
-            let (mut connection, kept) = match self.connection.take().filter(HostConnection::is_open) {
+            let (mut connection, reused) = match self.connection.take().filter(HostConnection::is_open) {
                 Some(connection) => (connection, true),
                 None => (self.connect(deadline).await?, false),
             };
@@ -91,7 +91,7 @@ impl Session {
                     return Ok(Fetched::new(answer, host, self.target.url.as_str()));
                 }
                 Err(failed) => match failed.unsent {
-                    Some(unsent) if kept => request = unsent,
+                    Some(unsent) if reused => request = unsent,
                     _ => return Err(failed.error),
                 },
             }

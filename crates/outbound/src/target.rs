@@ -60,9 +60,9 @@ impl RequestTarget {
                 self.host()
             ));
         }
-        let told = |why: &str| Error::Refused(format!("{} redirects elsewhere: {why}", self.host()));
-        let url = self.url.join(location).map_err(|_| told("not to a URL"))?;
-        Self::of(url, config).map_err(|error| told(&error.to_string()))
+        let refused = |why: &str| Error::Refused(format!("{} redirects elsewhere: {why}", self.host()));
+        let url = self.url.join(location).map_err(|_| refused("not to a URL"))?;
+        Self::of(url, config).map_err(|error| refused(&error.to_string()))
     }
 
     fn of(mut url: Url, config: &Config) -> Result<Self, Error> {

@@ -62,7 +62,7 @@ pub(crate) fn read<'a>(
 }
 
 /// Appends the canonical bytes that a batch's signature is over: the batch without its two
-/// signature members, with `receipts` (canonical, joined by commas) in the place of its receipts.
+/// signature members, with `receipts` (canonical, joined by commas) instead of its receipts.
 pub(crate) fn write_payload(own: &Tape, text: &str, receipts: &[u8], out: &mut Vec<u8>) {
     out.push(b'{');
     let start = out.len();

@@ -54,7 +54,7 @@ pub struct Arrival<'a> {
     pub kind: BodyKind,
     /// The body, decoded from any Content-Encoding.
     pub body: &'a [u8],
-    /// `X-Service-Signature`, where it came with one. Only looked at for single receipts.
+    /// `X-Service-Signature`, where it came with one. Only checked for single receipts.
     pub request_signature: Option<&'a str>,
     /// When it arrived, in Unix milliseconds.
     pub received_at_ms: i64,
@@ -281,7 +281,7 @@ impl Judge {
         Ok(results)
     }
 
-    /// The body as text, if it isn't too large to be looked at.
+    /// The body as text, if it isn't too large to be checked.
     pub(crate) fn text<'b>(&self, arrival: &Arrival<'b>) -> Result<&'b str, FormatError> {
         match arrival.kind {
             BodyKind::Receipt => receipt::check_size(arrival.body.len(), &self.limits)?,
@@ -578,7 +578,7 @@ fn no_receipt<'a>(body: &'a [u8], error: &FormatError) -> Judged<'a> {
     not_sent(body, reason_of(error), summary(error))
 }
 
-/// A whole body whose receipts aren't looked at.
+/// A whole body whose receipts aren't checked.
 fn not_sent(body: &[u8], reason: RejectReason, detail: String) -> Judged<'_> {
     Judged::Rejected(RejectedReceipt {
         reason,

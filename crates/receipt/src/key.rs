@@ -142,7 +142,7 @@ impl<'a> KeyedCheck<'a> {
 }
 
 /// Verifies signatures, each by itself: a verdict doesn't depend on the others. Those of Ed25519
-/// and P-256 cost less together than one by one. Where there is no check, what is in its place is
+/// and P-256 cost less together than one by one. Where there is no check, what is there is
 /// returned.
 ///
 /// Batch equations would be faster and are forbidden: with them, who crafts signatures decides the

@@ -8,7 +8,7 @@ use crate::{KeyError, PublicKey};
 /// Parsed keys by the text of their PEM. Keys that can't be used are remembered too.
 ///
 /// Holds at most `entries_max` keys of up to 1 KiB of text each; a longer PEM can't be good, and
-/// isn't kept.
+/// isn't retained.
 #[derive(Debug)]
 pub struct KeyCache {
     keys: Cache<Box<str>, Result<PublicKey, KeyError>>,

@@ -24,8 +24,8 @@ impl KeyKinds {
             return read();
         }
         let entry = &mut self.entries[entry_of(pem.as_bytes())];
-        if let Some((known, kind)) = entry
-            && **known == *pem
+        if let Some((existing, kind)) = entry
+            && **existing == *pem
         {
             return kind.clone();
         }

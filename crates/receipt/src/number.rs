@@ -56,19 +56,19 @@ impl Decimal {
         } else {
             fraction
         };
-        // The exponent of the last digit that is kept, before any is cut off.
+        // The exponent of the last digit that is retained, before any is cut off.
         let mut exponent = exponent - length(fraction);
         let mut digits = SmallVec::<[u8; DIGITS_USUAL]>::new();
         let mut rest = false;
         for part in [whole, significant] {
-            let (kept, cut) = part.split_at(part.len().min(DIGITS_MAX - digits.len()));
-            digits.extend_from_slice(kept);
+            let (head, cut) = part.split_at(part.len().min(DIGITS_MAX - digits.len()));
+            digits.extend_from_slice(head);
             exponent += length(cut);
             rest |= cut.iter().any(|&digit| digit != b'0');
         }
         if rest {
-            // More than the digits kept, and less than one more in the last of them: all there is
-            // to know.
+            // More than the digits retained, and less than one more in the last of them: all there
+            // is to know.
             digits.push(b'1');
             exponent -= 1;
         }

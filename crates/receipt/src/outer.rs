@@ -112,7 +112,7 @@ impl Judge {
     }
 
     /// Verifies that each header is the signature over its body by its receipt's key. Together they
-    /// cost less than one by one. Where there is no request, what is in its place is returned.
+    /// cost less than one by one. Where there is no request, what is there is returned.
     pub fn verify_receipts<'a, E>(
         &self,
         requests: impl IntoIterator<Item = Result<SignedRequest<'a>, E>>,
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_signature_is_told_with_digest_and_fingerprint() {
+    fn a_bad_signature_is_reported_with_digest_and_fingerprint() {
         let (limits, judge) = (Limits::default(), Judge::new(Limits::default(), 10));
         let key = SigningKey::generate(Algorithm::Ed25519).unwrap();
         let fingerprint = *PublicKey::from_pem(key.public_key_pem()).unwrap().fingerprint();

@@ -39,12 +39,12 @@ reasons! {
     Malformed = "malformed",
     /// The receipt's own signature doesn't verify.
     BadSignature = "bad_signature",
-    /// The batch's signature doesn't verify. Its receipts aren't looked at.
+    /// The batch's signature doesn't verify. Its receipts aren't checked.
     BadBatchSignature = "bad_batch_signature",
     /// Receipts before this one in its batch have 100 bad signatures or more, so its own wasn't
     /// verified. No verdict on the receipt: in another batch it counts.
     BatchAbandoned = "batch_abandoned",
-    /// The signature of the request that brought the receipt doesn't verify. Its own isn't looked
+    /// The signature of the request that brought the receipt doesn't verify. Its own isn't checked
     /// at.
     BadRequestSignature = "bad_request_signature",
     /// `client.publicKey` is no usable key.

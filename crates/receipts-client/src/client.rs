@@ -84,7 +84,7 @@ impl ReceiptsClient {
         };
         let spool = options.spool_dir.as_deref();
         let spool = spool
-            .map(|directory| Spool::open(directory, options.kept_bytes_max))
+            .map(|directory| Spool::open(directory, options.retained_bytes_max))
             .transpose();
         let spool = spool.map_err(unusable)?.map(Arc::new);
         let mut queue = DeliveryQueue::new(options.clone(), spool.clone());

@@ -221,8 +221,8 @@ async fn take_apart(shared: &Arc<ClientState>, batch: SealedBatch, body: Bytes, 
     let mut faults: Vec<Option<ReceiptFault>> = receipts.iter().map(|_| None).collect();
     for fault in refusal.receipts.into_iter().rev().filter(|_| !is_too_large) {
         let index = fault.index;
-        if let Some(place) = faults.get_mut(index) {
-            *place = Some(fault);
+        if let Some(slot) = faults.get_mut(index) {
+            *slot = Some(fault);
         }
     }
     let (named, others): (Vec<_>, Vec<_>) = receipts.into_iter().zip(faults).partition(|(_, fault)| fault.is_some());

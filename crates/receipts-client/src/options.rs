@@ -100,7 +100,7 @@ pub struct ClientOptions {
     /// Age at which a batch in the spool is given up.
     pub spool_age_max: Duration,
     /// Bytes of refused batches, and of damaged files, that the spool retains for people.
-    pub kept_bytes_max: u64,
+    pub retained_bytes_max: u64,
     /// Bytes of acknowledged batches with their acknowledgements that the spool retains, in the
     /// folder `acknowledged`. With 0, there are none.
     pub acknowledged_bytes_max: u64,
@@ -128,7 +128,7 @@ impl Default for ClientOptions {
             },
             sync_interval: Duration::from_millis(100),
             spool_age_max: Duration::from_secs(72 * 3_600),
-            kept_bytes_max: 64 << 20,
+            retained_bytes_max: 64 << 20,
             acknowledged_bytes_max: 0,
             on_refused: None,
             on_acknowledged: None,

@@ -41,7 +41,7 @@ pub(crate) fn refused(receipt: &Bytes, code: &str, pointer: &str, detail: &str) 
 
 /// The reports of bytes that can't be read: of each receipt whose ID is in them.
 pub(crate) fn damaged(damage: &DamagedFile) -> Vec<RefusedReceipt> {
-    let detail = format!("the spool's file can't be read: {}", damage.place);
+    let detail = format!("the spool's file can't be read: {}", damage.location);
     let of_run = |run: &Bytes| {
         let mut ids = receipt_ids(run);
         if ids.is_empty() {
@@ -74,11 +74,11 @@ fn receipt_id(receipt: &[u8]) -> String {
 /// would be escaped.
 fn receipt_ids(data: &[u8]) -> Vec<String> {
     const MEMBER: &[u8] = br#""receiptId":""#;
-    let places = data
+    let positions = data
         .windows(MEMBER.len())
         .enumerate()
         .filter(|(_, window)| *window == MEMBER);
-    let ids = places.filter_map(|(at, _)| {
+    let ids = positions.filter_map(|(at, _)| {
         let id = data.get(at + MEMBER.len()..)?.get(..36)?;
         Some(Uuid::try_parse_ascii(id).ok()?.to_string())
     });

@@ -134,7 +134,7 @@ pub enum Try {
     Again {
         /// Reason.
         reason: String,
-        /// Time that the server wishes to be left alone.
+        /// Time that the server requests to be left alone.
         after: Option<Duration>,
         /// Whether a person should look, because the answer isn't that of a server that is away or
         /// overloaded.

@@ -80,7 +80,7 @@ impl SpoolJournal {
 pub(crate) struct Spool {
     directory: PathBuf,
     slot: Mutex<Slot>,
-    kept_bytes_max: u64,
+    retained_bytes_max: u64,
 }
 
 #[derive(Debug)]
@@ -127,7 +127,7 @@ pub(crate) struct DamagedFile {
     /// Each run of such bytes.
     pub(crate) runs: Vec<Bytes>,
     /// Place of the file, for people.
-    pub(crate) place: String,
+    pub(crate) location: String,
 }
 
 /// Name of a journal and of the batch that it becomes, without extension.
@@ -162,13 +162,13 @@ impl SpoolName {
 }
 
 impl Spool {
-    /// Takes a slot of `directory`, which is created if it doesn't exist. `kept_bytes_max` bounds
-    /// `rejected` and `damaged` each.
-    pub(crate) fn open(directory: &Path, kept_bytes_max: u64) -> io::Result<Self> {
+    /// Takes a slot of `directory`, which is created if it doesn't exist. `retained_bytes_max`
+    /// bounds `rejected` and `damaged` each.
+    pub(crate) fn open(directory: &Path, retained_bytes_max: u64) -> io::Result<Self> {
         Ok(Self {
             directory: directory.to_owned(),
             slot: Mutex::new(Slot::take(directory)?),
-            kept_bytes_max,
+            retained_bytes_max,
         })
     }
 
@@ -229,7 +229,7 @@ impl Spool {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Ok(Err(DamagedFile {
                     runs: Vec::new(),
-                    place: "removed by somebody".to_owned(),
+                    location: "removed by somebody".to_owned(),
                 }));
             }
             data => Bytes::from(data?),
@@ -239,7 +239,7 @@ impl Spool {
             (Some(body), true) => Ok(Ok(body)),
             _ => Ok(Err(DamagedFile {
                 runs: vec![data],
-                place: self.put_away(&self.file(name, "batch"), "damaged", |from, to| fs::rename(from, to)),
+                location: self.put_away(&self.file(name, "batch"), "damaged", |from, to| fs::rename(from, to)),
             })),
         }
     }
@@ -267,17 +267,17 @@ impl Spool {
     /// Puts a file into a folder for people, and returns where it is.
     fn put_away(&self, from: &Path, folder: &str, put: impl Fn(&Path, &Path) -> io::Result<()>) -> String {
         let folder = self.directory.join(folder);
-        let kept = folder.join(from.file_name().unwrap_or_default());
+        let retained = folder.join(from.file_name().unwrap_or_default());
         let put = create_directory(&folder)
-            .and_then(|()| put(from, &kept))
-            .and_then(|()| bound(&folder, self.kept_bytes_max));
+            .and_then(|()| put(from, &retained))
+            .and_then(|()| bound(&folder, self.retained_bytes_max));
         match put {
             Ok(()) => {
-                tracing::error!(file = %from.display(), kept = %kept.display(), "a file of the spool is kept for people");
-                format!("kept as {}", kept.display())
+                tracing::error!(file = %from.display(), retained = %retained.display(), "a file of the spool is retained for people");
+                format!("retained as {}", retained.display())
             }
             Err(error) => {
-                tracing::error!(file = %from.display(), folder = %folder.display(), %error, "a file can't be kept");
+                tracing::error!(file = %from.display(), folder = %folder.display(), %error, "a file can't be retained");
                 format!("at {}", from.display())
             }
         }
@@ -330,7 +330,7 @@ impl Spool {
         let is_whole = damaged.is_empty();
         left.damage = (!is_whole).then(|| DamagedFile {
             runs: damaged,
-            place: self.put_away(&journal, "damaged", |from, to| {
+            location: self.put_away(&journal, "damaged", |from, to| {
                 if receipts.is_empty() {
                     return fs::rename(from, to);
                 }
@@ -488,7 +488,7 @@ mod tests {
         let mut changed = fs::read(&path).unwrap();
         changed[20] ^= 1;
         fs::write(&path, &changed).unwrap();
-        // The second process finds the kept file of the first.
+        // The second process finds the retained file of the first.
         for _ in 0..2 {
             let left = spool.leftover(&name(1)).unwrap();
             let Some(LeftoverContent::Receipts(_, receipts)) = &left.content else {
@@ -498,9 +498,9 @@ mod tests {
             assert_eq!(left.damage.unwrap().runs, [Bytes::copy_from_slice(&changed[11..22])]);
         }
         delete(&path);
-        let kept = sorted(&dir.path().join("damaged"), |_| true).unwrap();
+        let retained = sorted(&dir.path().join("damaged"), |_| true).unwrap();
         assert_eq!(
-            kept.iter().map(|path| fs::read(path).unwrap()).collect::<Vec<_>>(),
+            retained.iter().map(|path| fs::read(path).unwrap()).collect::<Vec<_>>(),
             [changed]
         );
     }
@@ -533,9 +533,12 @@ mod tests {
             spool.store(&name(number), &[b'x'; 100]).unwrap();
             spool.reject(&name(number));
         }
-        let kept = sorted(&dir.path().join("rejected"), |_| true).unwrap();
+        let retained = sorted(&dir.path().join("rejected"), |_| true).unwrap();
         assert_eq!(
-            kept.iter().filter_map(|path| SpoolName::of(path)).collect::<Vec<_>>(),
+            retained
+                .iter()
+                .filter_map(|path| SpoolName::of(path))
+                .collect::<Vec<_>>(),
             [name(3), name(4)]
         );
     }

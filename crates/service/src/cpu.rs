@@ -1,5 +1,5 @@
 //! The one bridge from tokio to threads for computing: named, bounded and metered. Work above a few
-//! microseconds goes through it, so that a tokio worker is never kept from its sockets.
+//! microseconds goes through it, so that a tokio worker is never blocked from its sockets.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,7 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 pub struct CpuPool {
     name: &'static str,
     threads: Threads,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
 type CpuJob = Box<dyn FnOnce() + Send>;
@@ -35,7 +35,7 @@ enum Threads {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CpuError {
     /// As many jobs are running and waiting as allowed; nothing was run.
-    #[error("all places of the CPU queue are taken")]
+    #[error("all permits of the CPU queue are taken")]
     Busy,
     /// The job panicked, with this message. The pool continues.
     #[error("a CPU job panicked: {0}")]
@@ -65,7 +65,7 @@ impl CpuPool {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             _ => threads,
         };
-        // The pool's places bound it.
+        // The pool's permits bound it.
         let (jobs, queue) = crossbeam_channel::unbounded::<CpuJob>();
         for number in 0..count {
             let queue = queue.clone();
@@ -95,14 +95,14 @@ impl CpuPool {
     }
 
     fn of(name: &'static str, threads: Threads, queue_max: usize) -> Self {
-        let places = (threads.count() + queue_max).min(Semaphore::MAX_PERMITS);
+        let permits = (threads.count() + queue_max).min(Semaphore::MAX_PERMITS);
         // A counter that begins with its first event has no rate of it.
         counter!("receipts_cpu_panics_total", "pool" => name).increment(0);
         counter!("receipts_cpu_refused_total", "pool" => name).increment(0);
         Self {
             name,
             threads,
-            places: Arc::new(Semaphore::new(places)),
+            permits: Arc::new(Semaphore::new(permits)),
         }
     }
 
@@ -117,14 +117,14 @@ impl CpuPool {
     /// # Errors
     /// [`CpuError::Busy`] at once when the queue is full, [`CpuError::Panicked`] when `job` panics.
     pub async fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> Result<T, CpuError> {
-        let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
+        let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
             counter!("receipts_cpu_refused_total", "pool" => self.name).increment(1);
             return Err(CpuError::Busy);
         };
-        self.spawn(place, job).await
+        self.spawn(permit, job).await
     }
 
-    /// As [`CpuPool::run`], but waits for a place in the queue instead of refusing: for pipelines,
+    /// As [`CpuPool::run`], but waits for a permit in the queue instead of refusing: for pipelines,
     /// whose own bounds are what limits how many wait here.
     ///
     /// # Errors
@@ -134,11 +134,11 @@ impl CpuPool {
         job: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, CpuError> {
         // Never closed, so never an error; Busy is the honest answer if it were.
-        let place = Arc::clone(&self.places)
+        let permit = Arc::clone(&self.permits)
             .acquire_owned()
             .await
             .map_err(|_| CpuError::Busy)?;
-        self.spawn(place, job).await
+        self.spawn(permit, job).await
     }
 
     /// Runs `job` on the calling thread and catches its panic: for one of several jobs on a thread
@@ -152,7 +152,7 @@ impl CpuPool {
 
     async fn spawn<T: Send + 'static>(
         &self,
-        place: OwnedSemaphorePermit,
+        permit: OwnedSemaphorePermit,
         job: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, CpuError> {
         let (answer, wait) = oneshot::channel();
@@ -170,8 +170,8 @@ impl CpuPool {
             });
             gauge!("receipts_cpu_jobs", "pool" => name).decrement(1.0);
             // Before the answer: whoever waits for it may come again at once and must find the
-            // place free.
-            drop(place);
+            // permit free.
+            drop(permit);
             if let Some(result) = result {
                 let _ = answer.send(result);
             }
@@ -290,7 +290,7 @@ mod tests {
             let pool = pool.clone();
             async move { pool.run(|| 1).await }
         });
-        while pool.places.available_permits() > 0 {
+        while pool.permits.available_permits() > 0 {
             tokio::task::yield_now().await;
         }
         assert_eq!(pool.run(|| 2).await, Err(CpuError::Busy));

@@ -103,7 +103,7 @@ pub const METRICS: &[MetricDoc] = rows! {
     Gauge "receipts_live_streams" "streams" [] "Live streams (server-sent events) that are open.";
     Gauge "receipts_live_scopes" "scopes" [] "Publishers and days that live streams are open for: each is queried once, however many listen.";
     Counter "receipts_live_refused_total" "streams" ["reason"] "Live streams refused: the account or the key had as many as it may (account, key), or all together had (full).";
-    Counter "receipts_live_left_out_total" "receipts" [] "Receipts that live streams were told the number of only, because their listener didn't keep up.";
+    Counter "receipts_live_left_out_total" "receipts" [] "Receipts of which live streams got the number only, because their listener didn't keep up.";
     Gauge "receipts_rate_limit_keys" "keys" [] "Keys whose requests the in-process limiter counts now.";
     Counter "receipts_rate_limit_overflow_total" "requests" [] "Requests counted in the one shared bucket because the limiter was full.";
     Counter "receipts_rate_limit_refused_total" "requests" ["window"] "Requests over the quota of a minute or a day.";
@@ -113,7 +113,7 @@ pub const METRICS: &[MetricDoc] = rows! {
     Counter "receipts_accounts_cache_hits_total" "requests" [] "API keys found in the cache, without SQL.";
     Histogram "receipts_accounts_query_seconds" "seconds" ["query"] "Time of a query of the account store.";
     Gauge "receipts_registry_age_seconds" "seconds" [] "Age of the cached client keys and entries: time since the account store last said whether any have changed.";
-    Counter "receipts_registry_lookups_total" "lookups" ["subject", "outcome"] "Client keys and entries looked up for `[policy]`: cached, read from the account store, or failed.";
+    Counter "receipts_registry_lookups_total" "lookups" ["subject", "outcome"] "Client keys and entries resolved for `[policy]`: cached, read from the account store, or failed.";
     Gauge "receipts_shard_map_version" "1" [] "Version of the shard map that the verifier uses: the number of its entries.";
     // publisher
     Counter "receipts_publisher_tokens_total" "requests" ["outcome"] "JWTs checked: ok, expired, bad_signature, unknown_key, refused, unavailable.";
@@ -183,7 +183,7 @@ pub const METRICS: &[MetricDoc] = rows! {
     // analytics
     Counter "receipts_analytics_unlabelled_total" "answers" [] "Answers without the titles of their entries or the claims of client IDs, because the account store didn't tell them.";
     // completeness, by whoever runs the analytics API
-    Histogram "receipts_watermark_age_seconds" "seconds" [] "How old `completeThrough` was, each time it was looked at; while it can't be read, how old the last one is.";
+    Histogram "receipts_watermark_age_seconds" "seconds" [] "How old `completeThrough` was, each time it was checked; while it can't be read, how old the last one is.";
     Gauge "receipts_watermark_timestamp_seconds" "seconds" [] "The last `completeThrough` that was read, since the Unix epoch.";
     // audit, by whoever runs the analytics API
     Counter "receipts_audit_checks_total" "checks" [] "Checks of the ledger against the tables that came to an end.";

@@ -279,7 +279,7 @@ kinds! {
     /// The identity provider's keys can't be fetched.
     TokensUnavailable = SERVICE_UNAVAILABLE, "tokens_unavailable", "JWTs can't be checked now",
         "Send the request again after `Retry-After` seconds.";
-    /// This process ends; another one takes its place.
+    /// This process ends; another one replaces it.
     Draining = SERVICE_UNAVAILABLE, "draining", "The service is shutting down",
         "Send the request again on a new connection.";
     /// A fault of the service. Nothing is known to be wrong with the request.

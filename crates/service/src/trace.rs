@@ -1,5 +1,6 @@
 //! `traceparent`: which trace a request belongs to, as its sender says (W3C Trace Context Level 1,
-//! section 3.2). `tracestate` isn't kept: it is for whoever makes spans, and none are made here.
+//! section 3.2). `tracestate` isn't retained: it is for whoever makes spans, and none are made
+//! here.
 
 use std::fmt;
 
@@ -59,8 +60,8 @@ impl TraceParent {
         let trace_id: [u8; 16] = hex(&value[3..35])?;
         let parent_id: [u8; 8] = hex(&value[36..52])?;
         let [flags] = hex(&value[53..55])?;
-        let known = trace_id != [0; 16] && parent_id != [0; 8];
-        known.then_some(Self {
+        let existing = trace_id != [0; 16] && parent_id != [0; 8];
+        existing.then_some(Self {
             trace_id: TraceId(trace_id),
             parent_id,
             flags: if version == 0 { flags } else { flags & SAMPLED },

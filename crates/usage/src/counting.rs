@@ -61,12 +61,12 @@ impl NewReceipts {
                 let key = counted_key(columns, row);
                 let receipt = NewReceipt { key, batch, row };
                 match seen.entry(key) {
-                    Entry::Vacant(place) => {
-                        place.insert(receipts.len());
+                    Entry::Vacant(entry) => {
+                        entry.insert(receipts.len());
                         receipts.push(receipt);
                     }
-                    Entry::Occupied(place) => {
-                        let earlier = &mut receipts[*place.get()];
+                    Entry::Occupied(entry) => {
+                        let earlier = &mut receipts[*entry.get()];
                         if stamp(&receipt) < stamp(earlier) {
                             *earlier = receipt;
                         }

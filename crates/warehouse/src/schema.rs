@@ -200,13 +200,13 @@ impl Layout<'_> {
         format!("\nSETTINGS {}", settings.join(",\n    "))
     }
 
-    /// With its place in the keeper, if it is replicated: a shard's database has a name of its own.
+    /// With its path in the keeper, if it is replicated: a shard's database has a name of its own.
     fn engine(&self, table: &SchemaTable) -> String {
         if !self.is_replicated {
             return table.engine.to_owned();
         }
-        let place = format!("'/clickhouse/tables/{}/{}', '{{replica}}'", self.database, table.name);
-        replicated(table.engine, &place)
+        let path = format!("'/clickhouse/tables/{}/{}', '{{replica}}'", self.database, table.name);
+        replicated(table.engine, &path)
     }
 }
 
@@ -304,7 +304,7 @@ ORDER BY (reverse(publisher), toStartOfHour(timestamp), receipt_id, payload_hash
 };
 
 /// Rejected occurrences. A row is one, or several beyond what is stored of a key (`origin` is
-/// `not_kept`), of which the first has the row's position. `key_fingerprint` is the key whose
+/// `not_stored`), of which the first has the row's position. `key_fingerprint` is the key whose
 /// signature of the request or batch was verified, and so the sender's; zero if none was.
 pub(crate) static REJECTED: SchemaTable = SchemaTable {
     name: "rejected",

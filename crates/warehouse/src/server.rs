@@ -21,10 +21,10 @@ impl Warehouse {
         check_version(&version)?;
         let call = SqlStatement::new("SELECT name FROM system.settings WHERE name IN {names:Array(String)}")
             .with("names", SERVER_SETTINGS.to_vec());
-        let known: Vec<String> = self.outside().rows("check", call).await?;
+        let existing: Vec<String> = self.outside().rows("check", call).await?;
         if let Some(name) = SERVER_SETTINGS
             .iter()
-            .find(|name| !known.iter().any(|known| known == *name))
+            .find(|name| !existing.iter().any(|existing| existing == *name))
         {
             return Err(WarehouseError::Config(format!(
                 "the warehouse's server (ClickHouse {version}) has no setting `{name}`, which exactness needs"
@@ -114,7 +114,7 @@ mod tests {
     use super::check_version;
 
     #[test]
-    fn old_servers_are_told_apart() {
+    fn old_servers_are_distinguished() {
         for good in ["24.8.1.2684", "24.12.3.47", "25.3.1", "26.7.2.1"] {
             assert!(check_version(good).is_ok(), "{good}");
         }

@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn browsers_are_told_from_programs() {
+    fn browsers_are_distinguished_from_programs() {
         let is_browser_of = |accepted: &'static str| {
             is_browser(&HeaderMap::from_iter([(
                 header::ACCEPT,

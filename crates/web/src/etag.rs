@@ -12,7 +12,7 @@ pub fn strong(bytes: &[u8]) -> String {
 
 /// Whether `If-None-Match` names `tag`, by weak comparison (RFC 9110 section 13.1.2).
 #[must_use]
-pub fn is_known(headers: &HeaderMap, tag: &str) -> bool {
+pub fn is_current(headers: &HeaderMap, tag: &str) -> bool {
     let opaque = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
     let wanted = opaque(tag);
     headers
@@ -39,12 +39,12 @@ mod tests {
     #[test]
     fn known_tags_are_compared_weakly() {
         let ours = "W/\"0f\"";
-        let known = |values: &[&str]| {
+        let current = |values: &[&str]| {
             let mut headers = HeaderMap::new();
             for value in values {
                 headers.append(header::IF_NONE_MATCH, value.parse().unwrap());
             }
-            is_known(&headers, ours)
+            is_current(&headers, ours)
         };
         for yes in [
             &["\"0f\""][..],
@@ -53,10 +53,10 @@ mod tests {
             &["\"a\"", " \"0f\" "],
             &["*"],
         ] {
-            assert!(known(yes), "{yes:?}");
+            assert!(current(yes), "{yes:?}");
         }
         for no in [&[][..], &["\"0e\""], &["0f"], &["w/\"0f\""], &[""]] {
-            assert!(!known(no), "{no:?}");
+            assert!(!current(no), "{no:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Failures on their way out: handlers return a [`Failure`], and one place ([`crate::envelope`])
+//! Failures on their way out: handlers return a [`Failure`], and one module ([`crate::envelope`])
 //! writes it as a problem with the request's id.
 
 use accounts::AccountsError;

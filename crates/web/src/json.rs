@@ -1,4 +1,4 @@
-//! JSON bodies of requests to the APIs: small, bounded, and refused with a place.
+//! JSON bodies of requests to the APIs: small, bounded, and refused with a location.
 
 use std::time::Duration;
 
@@ -17,9 +17,9 @@ use crate::Failure;
 
 /// The longest body of one JSON object, in bytes.
 pub const BYTES_MAX: usize = 64 << 10;
-/// The longest body of which more than the first fault is looked for: each takes further parses.
+/// The longest body of which more than the first fault is searched for: each takes further parses.
 const SEVERAL_FAULTS_BYTES_MAX: usize = 4 << 10;
-/// The most faults that are looked for in one body.
+/// The most faults that are searched for in one body.
 const FAULTS_MAX: usize = 20;
 /// Time for a body to arrive.
 const WAIT_MAX: Duration = Duration::from_secs(30);
@@ -27,7 +27,7 @@ const WAIT_MAX: Duration = Duration::from_secs(30);
 /// A request's body as `T`: `application/json`, [`BYTES_MAX`] at most.
 ///
 /// Refused with 415 (another media type or any content encoding), 413, 408 or 400; a 400 names the
-/// place by JSON Pointer (RFC 6901).
+/// location by JSON Pointer (RFC 6901).
 #[derive(Debug, Clone, Copy)]
 pub struct JsonBody<T>(pub T);
 
@@ -90,7 +90,7 @@ pub async fn read(body: Body, bytes_max: usize) -> Result<axum::body::Bytes, Fai
 /// are the struct's fields by position: that is refused.
 ///
 /// # Errors
-/// 400: not JSON (`invalid_json`), or not of this shape (`invalid_body`), with the first place.
+/// 400: not JSON (`invalid_json`), or not of this shape (`invalid_body`), with the first location.
 pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Failure> {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let refused = |error: &serde_json::Error| refusal(String::new(), error);
@@ -135,12 +135,12 @@ fn refusal(pointer: String, error: &serde_json::Error) -> Failure {
 }
 
 fn invalid_member(pointer: String, what: String) -> Failure {
-    let place = if pointer.is_empty() {
+    let location = if pointer.is_empty() {
         "the body"
     } else {
         pointer.as_str()
     };
-    Problem::new(Kind::InvalidBody, format!("{place}: {what}"))
+    Problem::new(Kind::InvalidBody, format!("{location}: {what}"))
         .fault(pointer, "invalid_member", what)
         .into()
 }
@@ -199,7 +199,7 @@ fn pass_over<T: DeserializeOwned>(value: &mut Value, pointer: &str) -> bool {
             }
             _ => continue,
         }
-        if first_fault::<T>(&changed).is_none_or(|(place, _)| place != pointer) {
+        if first_fault::<T>(&changed).is_none_or(|(location, _)| location != pointer) {
             *value = changed;
             return true;
         }
@@ -207,7 +207,7 @@ fn pass_over<T: DeserializeOwned>(value: &mut Value, pointer: &str) -> bool {
     false
 }
 
-/// Place of a fault, and what to change. A missing member's place is its own.
+/// Place of a fault, and what to change. A missing member's location is its own.
 fn located(mut pointer: String, error: &serde_json::Error) -> (String, String) {
     let text = error.to_string();
     let missing = text
@@ -225,12 +225,12 @@ fn plain(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let text = text.rsplit_once(" at line ").map_or(text.as_str(), |(text, _)| text);
     let (found, expected) = text.split_once(", expected ").unwrap_or((text, ""));
-    let known = expected.strip_prefix("one of ").unwrap_or(expected);
+    let valid = expected.strip_prefix("one of ").unwrap_or(expected);
     if found.starts_with("unknown field ") {
-        return format!("remove this member; known are {known}");
+        return format!("remove this member; valid are {valid}");
     }
     if found.starts_with("unknown variant ") {
-        return format!("must be one of {known}");
+        return format!("must be one of {valid}");
     }
     if let Some(name) = found.strip_prefix("missing field ") {
         return format!("add the member {name}");
@@ -280,7 +280,7 @@ mod tests {
 
     #[derive(Debug, Deserialize, PartialEq)]
     #[serde(deny_unknown_fields)]
-    struct Wish {
+    struct Example {
         name: String,
         #[serde(default)]
         scope: Vec<String>,
@@ -297,19 +297,21 @@ mod tests {
         High,
     }
 
-    async fn ask(kind: &str, encoding: Option<&str>, body: impl Into<Bytes>) -> Result<Wish, Failure> {
+    async fn ask(kind: &str, encoding: Option<&str>, body: impl Into<Bytes>) -> Result<Example, Failure> {
         let mut request = http::Request::post("/").header("content-type", kind);
         if let Some(encoding) = encoding {
             request = request.header("content-encoding", encoding);
         }
         let request = request.body(Body::from(body.into())).unwrap();
-        JsonBody::from_request(request, &()).await.map(|JsonBody(wish)| wish)
+        JsonBody::from_request(request, &())
+            .await
+            .map(|JsonBody(request)| request)
     }
 
     #[tokio::test]
     async fn a_body_of_the_right_shape_is_read() {
-        let wish = ask("application/json; charset=utf-8", Some("identity"), r#" {"name":"a"} "#).await;
-        assert_eq!(wish.unwrap().name, "a");
+        let request = ask("application/json; charset=utf-8", Some("identity"), r#" {"name":"a"} "#).await;
+        assert_eq!(request.unwrap().name, "a");
     }
 
     #[tokio::test]
@@ -350,7 +352,7 @@ mod tests {
             found.sort_unstable();
             assert_eq!(found, pointers, "{body}");
         }
-        // A long body would take long to be looked through.
+        // A long body would take long to be searched.
         let long = format!(r#"{{"x":"{}","y":1}}"#, "a".repeat(SEVERAL_FAULTS_BYTES_MAX));
         let Failure(problem) = ask("application/json", None, long).await.unwrap_err();
         assert_eq!(problem.faults.len(), 1);
@@ -385,12 +387,12 @@ mod tests {
             (r#"{"scope":[]}"#, "add the member `name`"),
             (
                 r#"{"name":"a","x":1}"#,
-                "remove this member; known are `name`, `scope`, `count`, `level`",
+                "remove this member; valid are `name`, `scope`, `count`, `level`",
             ),
         ] {
             let Failure(problem) = ask("application/json", None, body).await.unwrap_err();
             assert_eq!(problem.faults[0].detail, what, "{body}");
-            for name in ["Wish", "Level", "serde", "u32", "struct"] {
+            for name in ["Example", "Level", "serde", "u32", "struct"] {
                 assert!(!problem.detail.contains(name), "{body}: {}", problem.detail);
             }
         }

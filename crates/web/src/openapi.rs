@@ -159,8 +159,8 @@ fn header(schema: ObjectBuilder, description: &str) -> Header {
         .build()
 }
 
-/// The headers that are on every answer by [`crate::envelope`] and [`crate::access`], told at each
-/// response of the document.
+/// The headers that are on every answer by [`crate::envelope`] and [`crate::access`], reported at
+/// each response of the document.
 pub fn tell_headers(document: &mut Document) {
     for operation in operations(document) {
         let counted = operation.security.is_some();

@@ -31,7 +31,7 @@ pub struct Connections {
     pub address_share_percent_max: u8,
     /// Request head, in bytes.
     pub head_bytes_max: usize,
-    /// Time for a head to arrive, and for a kept-alive connection to stay idle, in milliseconds.
+    /// Time for a head to arrive, and for a keep-alive connection to stay idle, in milliseconds.
     pub head_wait_ms_max: u64,
     /// Time after a shutdown signal in which requests are still accepted, in milliseconds.
     pub drain_delay_ms: u64,

@@ -7,46 +7,46 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-/// For each account that is doing something its places; others aren't kept.
+/// For each account that is doing something its permits; others aren't retained.
 #[derive(Debug)]
 pub struct Shares {
-    places: usize,
+    permits: usize,
     accounts: Mutex<HashMap<String, Arc<Semaphore>>>,
 }
 
 impl Shares {
-    /// Each account gets `places`.
+    /// Each account gets `permits`.
     #[must_use]
-    pub fn new(places: usize) -> Self {
+    pub fn new(permits: usize) -> Self {
         Self {
-            places,
+            permits,
             accounts: Mutex::default(),
         }
     }
 
-    /// The places of this account; they are never closed.
+    /// The permits of this account; they are never closed.
     #[must_use]
     pub fn of(&self, account_id: &str) -> Arc<Semaphore> {
         let mut accounts = self.accounts.lock();
-        // A place that is taken or waited for holds its account's.
-        accounts.retain(|_, places| Arc::strong_count(places) > 1);
-        let places = accounts.entry(account_id.to_owned());
-        Arc::clone(places.or_insert_with(|| Arc::new(Semaphore::new(self.places))))
+        // A permit that is taken or waited for holds its account's.
+        accounts.retain(|_, permits| Arc::strong_count(permits) > 1);
+        let permits = accounts.entry(account_id.to_owned());
+        Arc::clone(permits.or_insert_with(|| Arc::new(Semaphore::new(self.permits))))
     }
 }
 
 /// Places for all accounts, of which each takes as many as it leaves free: one alone half of them,
-/// two a third each. So the next one finds a place, as long as there aren't as many accounts as
-/// places (dynamic thresholds, Choudhury and Hahne 1998). An account may have parts that share its
-/// places by the same rule, and so may a part.
+/// two a third each. So the next one finds a permit, as long as there aren't as many accounts as
+/// permits (dynamic thresholds, Choudhury and Hahne 1998). An account may have parts that share its
+/// permits by the same rule, and so may a part.
 #[derive(Debug)]
 pub struct FairSemaphore {
-    places: usize,
+    permits: usize,
     /// By path, as [`path_name`] formats it; that of all is empty.
     taken: Mutex<HashMap<String, usize>>,
 }
 
-/// Why there is no place.
+/// Why there is no permit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FairSemaphoreFull {
     /// The account, or its part, has as many as it leaves free.
@@ -55,7 +55,7 @@ pub enum FairSemaphoreFull {
     All,
 }
 
-/// Permit for one place, which it gives back when it is dropped.
+/// Permit for one permit, which it gives back when it is dropped.
 #[derive(Debug)]
 pub struct FairPermit<'a> {
     semaphore: &'a FairSemaphore,
@@ -70,16 +70,16 @@ pub fn path_name(path: &[&str]) -> String {
 }
 
 impl FairSemaphore {
-    /// So many `places`.
+    /// So many `permits`.
     #[must_use]
-    pub fn new(places: usize) -> Self {
+    pub fn new(permits: usize) -> Self {
         Self {
-            places,
+            permits,
             taken: Mutex::default(),
         }
     }
 
-    /// A place for an account, or for a part of it: `path` has the account, its part, the part's
+    /// A permit for an account, or for a part of it: `path` has the account, its part, the part's
     /// part, and so on.
     ///
     /// # Errors
@@ -88,17 +88,17 @@ impl FairSemaphore {
         let names: Vec<String> = (0..=path.len()).map(|depth| path_name(&path[..depth])).collect();
         let mut taken = self.taken.lock();
         let of = |name: &String| taken.get(name).copied().unwrap_or(0);
-        let mut places = self.places;
-        if names.first().is_some_and(|all| of(all) >= places) {
+        let mut permits = self.permits;
+        if names.first().is_some_and(|all| of(all) >= permits) {
             return Err(FairSemaphoreFull::All);
         }
         for pair in names.windows(2) {
             let (all, own) = (of(&pair[0]), of(&pair[1]));
-            if own >= places.saturating_sub(all) {
+            if own >= permits.saturating_sub(all) {
                 return Err(FairSemaphoreFull::Account);
             }
             // As many as it could have while the others keep theirs.
-            places = (places - (all - own)).div_ceil(2);
+            permits = (permits - (all - own)).div_ceil(2);
         }
         for name in &names {
             *taken.entry(name.clone()).or_default() += 1;
@@ -163,7 +163,7 @@ mod tests {
         let most = |path: &[&str]| std::iter::from_fn(|| semaphore.take(path).ok()).collect::<Vec<_>>();
         let one = most(&["a", "1", "x"]);
         assert_eq!(one.len(), 8);
-        // Whatever its parts do, a part leaves the account's other parts their places.
+        // Whatever its parts do, a part leaves the account's other parts their permits.
         let parts: Vec<_> = ('a'..='z')
             .flat_map(|key| most(&["a", "1", &key.to_string()]))
             .collect();

@@ -305,7 +305,7 @@ async fn a_list_of_faults_without_room_for_it_is_cut() {
 }
 
 #[tokio::test]
-async fn a_body_at_the_other_address_is_told_the_right_one() {
+async fn a_body_at_the_other_address_is_answered_with_the_right_one() {
     let gateway = Running::start().await;
     let mut client = gateway.connect().await;
     let (receipt, batch) = (receipt().0, batch(2));

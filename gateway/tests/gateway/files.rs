@@ -34,7 +34,7 @@ async fn connections_leave_files_for_the_log() {
     };
     let address: SocketAddr = next().await.parse().unwrap();
     let mut open = Vec::new();
-    let told = loop {
+    let reported = loop {
         assert!(open.len() < 320, "none was turned away");
         let mut client = Client::connect(address).await;
         let _ = client
@@ -46,7 +46,7 @@ async fn connections_leave_files_for_the_log() {
             other => break other,
         }
     };
-    assert_eq!(told.map(|answer| answer.status), Some(503));
+    assert_eq!(reported.map(|answer| answer.status), Some(503));
     child.stdin.take().unwrap().write_all(b"\n").await.unwrap();
     assert_eq!(next().await, "100 opened");
     assert!(child.wait().await.unwrap().success());

@@ -87,7 +87,7 @@ async fn twenty_thousand_connections() {
         refused += counted.1;
     }
     assert_eq!(connected, 2 * share, "the kernel completes every connection");
-    assert!(refused > 0, "those over the limit were told or closed");
+    assert!(refused > 0, "those over the limit were refused or closed");
     for crowd in crowds {
         crowd.disperse().await;
     }

@@ -1,4 +1,4 @@
-//! HTTP/1.1 as clients really speak it: kept alive, pipelined, chunked, half closed, and wrong.
+//! HTTP/1.1 as clients really speak it: keep-alive, pipelined, chunked, half closed, and wrong.
 
 use std::sync::Arc;
 
@@ -136,7 +136,7 @@ async fn a_body_cut_short_is_not_stored() {
 }
 
 #[tokio::test]
-async fn a_client_that_asks_first_is_told_to_go_on_or_why_not() {
+async fn a_client_that_asks_first_is_asked_to_go_on_or_why_not() {
     let gateway = Running::start().await;
     let mut client = gateway.connect().await;
     let (body, _) = receipt();
@@ -270,12 +270,12 @@ async fn transfer_codings_other_than_chunked_are_501() {
 }
 
 #[tokio::test]
-async fn health_and_readiness_are_told() {
+async fn health_and_readiness_are_reported() {
     let log = Arc::new(MemoryLog::new(Mood::Unavailable));
     let gateway = Running::over(Arc::clone(&log) as _, log, Limits::default(), |_| {}).await;
     let mut client = gateway.connect().await;
     assert_eq!(client.get("/healthz").await.status, 200);
-    // The log is looked at once a second. A gateway that starts waits for it.
+    // The log is checked once a second. A gateway that starts waits for it.
     let starts = standing(&mut client, |log| log["reason"] != "starting").await;
     assert_eq!(
         (starts.status, starts.json()["status"].as_str()),

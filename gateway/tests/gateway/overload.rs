@@ -42,8 +42,8 @@ async fn a_log_that_says_nothing_in_time_is_503_and_its_bytes_stay_counted() {
         assert_eq!(answer.status, 503);
         codes.push(answer.json()["code"].as_str().unwrap().to_owned());
     }
-    // 28 MiB are for large bodies: three of them are with the log, though their clients were told
-    // 503.
+    // 28 MiB are for large bodies: three of them are with the log, though their clients were
+    // answered 503.
     assert_eq!(codes[..3], ["log_unavailable"; 3]);
     assert_eq!(codes[3..], ["overloaded"; 2]);
     // Receipts have a part of their own.
@@ -71,7 +71,7 @@ async fn slow_uploads_cannot_hold_more_than_the_budget_nor_keep_receipts_out() {
         client.send(&[b' '; 100_000]).await;
         uploads.push(client);
     }
-    // 35 MiB for large bodies: four uploads of 8 MiB are let in, the others are told at once.
+    // 35 MiB for large bodies: four uploads of 8 MiB are let in, the others are reported at once.
     let mut refused = 0;
     for client in &mut uploads {
         match tokio::time::timeout(Duration::from_millis(400), client.answer()).await {

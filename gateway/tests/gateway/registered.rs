@@ -160,7 +160,7 @@ async fn without_the_account_store_a_key_that_is_not_cached_is_503() {
     panic!("readiness never named the account store");
 }
 
-/// Without the policy no key is looked at.
+/// Without the policy no key is checked.
 #[tokio::test]
 async fn any_key_may_sign_where_the_policy_is_open() {
     let gateway = Running::start().await;

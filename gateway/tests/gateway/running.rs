@@ -28,7 +28,7 @@ fn deps(log: Arc<dyn LogWriter>, limits: Limits) -> Deps {
     }
 }
 
-/// A gateway on a free port, over a log in memory unless told otherwise.
+/// A gateway on a free port, over a log in memory by default.
 pub struct Running {
     pub address: SocketAddr,
     pub log: Arc<MemoryLog>,

@@ -1,4 +1,5 @@
-//! `traceparent`: a valid one of the request is kept with its record, and no other costs a receipt.
+//! `traceparent`: a valid one of the request is retained with its record, and no other costs a
+//! receipt.
 
 use std::sync::Arc;
 
@@ -67,8 +68,8 @@ async fn what_is_no_traceparent_is_left_out_and_the_receipt_taken() {
     let later = format!("{}-more", TRACE.replacen("00", "cc", 1));
     let answer = gateway.post(RECEIPTS, &traced(FIELDS, &[&later]), &receipt().0).await;
     assert_eq!(answer.status, 202);
-    let kept: Vec<_> = gateway.records().into_iter().map(|record| record.trace).collect();
-    assert_eq!(kept[..5], [None; 5]);
-    assert_eq!(kept[5].unwrap().as_str(), TRACE);
+    let retained: Vec<_> = gateway.records().into_iter().map(|record| record.trace).collect();
+    assert_eq!(retained[..5], [None; 5]);
+    assert_eq!(retained[5].unwrap().as_str(), TRACE);
     gateway.stop().await;
 }

@@ -185,8 +185,8 @@ impl Book {
 
 impl EntryBook for Book {
     fn existing<'a>(&'a self, asked: &'a [NamedEntry]) -> BoxFuture<'a, Result<HashSet<NamedEntry>, String>> {
-        let known = self.0.clone();
-        let existing = known.map(|known| asked.iter().filter(|entry| known.contains(entry)).cloned().collect());
+        let cached = self.0.clone();
+        let existing = cached.map(|cached| asked.iter().filter(|entry| cached.contains(entry)).cloned().collect());
         Box::pin(std::future::ready(existing))
     }
 }
@@ -221,7 +221,7 @@ async fn an_entry_that_is_not_there_is_404_where_entries_are_required() {
     of_another_publisher["content"]["url"] = json!("https://other.example/a");
     let answer = gateway.post(WEBHOOK, JSON, &signed(&of_another_publisher)).await;
     answer.refused(404, "entry_unknown");
-    // A bad signature is told before anything about entries is.
+    // A bad signature is reported before anything about entries is.
     let mut unsigned: Value = serde_json::from_slice(&signed(&of_other_entry())).unwrap();
     unsigned["usage"]["context"] = json!("another");
     gateway

@@ -8,7 +8,7 @@ flows that they need. What a service doesn't read isn't given to it, and doesn't
 gateway:
   at: gateway
   section: gateway
-  {{- /* Only registered client keys are looked up, so only then it needs the account store. */}}
+  {{- /* Only registered client keys are resolved, so only then it needs the account store. */}}
   {{- if $registered }}
   sections: [accounts, data, gateway, kafka, limits, log, policy, telemetry]
   secrets: [kafkaSaslUsername, kafkaSaslPassword, accountsUrl]

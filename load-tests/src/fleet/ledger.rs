@@ -31,7 +31,7 @@ pub struct Line {
     pub committed_at_ms: i64,
 }
 
-/// All blocks, in the order of their places.
+/// All blocks, in the order of their positions.
 #[derive(Debug, Clone, Default)]
 pub struct Ledger {
     /// The lines.
@@ -115,8 +115,8 @@ impl Ledger {
     /// The lines that aren't in `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
-        let seen: BTreeSet<(u32, u32, u64)> = earlier.lines.iter().map(place).collect();
-        let new = self.lines.iter().filter(|line| !seen.contains(&place(line)));
+        let seen: BTreeSet<(u32, u32, u64)> = earlier.lines.iter().map(position).collect();
+        let new = self.lines.iter().filter(|line| !seen.contains(&position(line)));
         Self {
             lines: new.cloned().collect(),
         }
@@ -155,7 +155,7 @@ impl Ledger {
     }
 }
 
-fn place(line: &Line) -> (u32, u32, u64) {
+fn position(line: &Line) -> (u32, u32, u64) {
     (line.epoch, line.partition, line.first_offset)
 }
 
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn who_wrote_what_is_told_apart() {
+    fn who_wrote_what_is_distinguished() {
         let all = Ledger::parse(GOOD).unwrap();
         assert_eq!((all.verifiers(), all.handovers()), (2, 1));
         assert_eq!(all.by_process(12).lines.len(), 2);

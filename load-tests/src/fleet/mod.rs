@@ -146,18 +146,18 @@ impl Fleet {
         environment.push(acknowledgement_keys(folder.path())?);
         environment.extend(shape.environment.iter().cloned());
 
-        let place = Place {
+        let home = ReplicaHome {
             programs: &programs,
             folder: folder.path(),
             environment: &environment,
         };
         let gateways = (1..=shape.gateways)
-            .map(|number| place.replica("gateway", number))
+            .map(|number| home.replica("gateway", number))
             .collect::<Result<Vec<_>>>()?;
         let writers = (1..=shape.writers)
-            .map(|number| place.replica("writer", number))
+            .map(|number| home.replica("writer", number))
             .collect::<Result<Vec<_>>>()?;
-        let analytics = place.replica("analytics-api", 1)?;
+        let analytics = home.replica("analytics-api", 1)?;
         let mut fleet = Self {
             gateways,
             verifiers: Vec::new(),
@@ -208,12 +208,12 @@ impl Fleet {
     /// The verifier can't be started.
     pub fn add_verifier(&mut self) -> Result<()> {
         self.verifiers_made += 1;
-        let place = Place {
+        let home = ReplicaHome {
             programs: &self.programs,
             folder: self.folder.path(),
             environment: &self.environment,
         };
-        let mut verifier = place.replica("verifier", self.verifiers_made)?;
+        let mut verifier = home.replica("verifier", self.verifiers_made)?;
         verifier.process.start()?;
         self.verifiers.push(verifier);
         Ok(())
@@ -225,12 +225,12 @@ impl Fleet {
     /// The program isn't built, or there is no free port.
     pub fn prepare(&mut self, service: &str) -> Result<Replica> {
         self.prepared += 1;
-        let place = Place {
+        let home = ReplicaHome {
             programs: &self.programs,
             folder: self.folder.path(),
             environment: &self.environment,
         };
-        place.replica(service, PREPARED_FROM + self.prepared)
+        home.replica(service, PREPARED_FROM + self.prepared)
     }
 
     /// Every service's process.
@@ -330,13 +330,13 @@ impl Fleet {
 }
 
 /// Environment of replicas.
-struct Place<'a> {
+struct ReplicaHome<'a> {
     programs: &'a Path,
     folder: &'a Path,
     environment: &'a [(String, String)],
 }
 
-impl Place<'_> {
+impl ReplicaHome<'_> {
     fn replica(&self, service: &str, number: usize) -> Result<Replica> {
         let program = self.programs.join("receipts");
         ensure!(

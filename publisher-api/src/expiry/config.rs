@@ -135,8 +135,8 @@ mod tests {
             ),
             (format!("{good}\nwait_ms_max = 1"), "smtp.wait_ms_max"),
         ] {
-            let told = read(&wrong).unwrap_err();
-            assert!(told.contains(what) && !told.contains("geheim"), "{told}");
+            let reported = read(&wrong).unwrap_err();
+            assert!(reported.contains(what) && !reported.contains("geheim"), "{reported}");
         }
         let here = "[smtp]\nhost = 'localhost'\nfrom = 'r@example.com'\nuser = 'u'\npassword = 'geheim'\ntls = 'none'";
         assert!(!format!("{:?}", read(here).unwrap()).contains("geheim"));

@@ -5,7 +5,7 @@ use web::rfc3339_ms;
 
 /// Subject and text of a mail of this kind.
 pub(super) fn written(kind: MailKind, erasure: &Erasure) -> (String, String) {
-    let (id, what) = (&erasure.id, erasure.wish.summary());
+    let (id, what) = (&erasure.id, erasure.request.summary());
     let (subject, text) = match kind {
         MailKind::ErasureDone => ("An erasure is done", done(erasure)),
         MailKind::ErasureCancelled => ("An erasure was cancelled", cancelled(erasure)),
@@ -30,7 +30,7 @@ fn requested(erasure: &Erasure) -> String {
         ),
         _ => format!("It began at {when} and can't be cancelled any more."),
     };
-    let address = if erasure.wish.personal_data {
+    let address = if erasure.request.personal_data {
         "\n\nYour e-mail address is erased, too, so no further mail follows once it has begun."
     } else {
         ""
@@ -54,7 +54,7 @@ fn done(erasure: &Erasure) -> String {
 mod tests {
     use std::collections::BTreeMap;
 
-    use accounts::{EntriesWish, ErasureWish};
+    use accounts::{ErasedEntries, NewErasure};
 
     use super::*;
 
@@ -66,8 +66,8 @@ mod tests {
             requested_at_ms: 1_800_000_000_000,
             execute_at_ms: 1_800_086_400_000,
             cancelled_at_ms: (state == ErasureState::Cancelled).then_some(1_800_000_060_000),
-            wish: ErasureWish {
-                entries: EntriesWish::All,
+            request: NewErasure {
+                entries: ErasedEntries::All,
                 personal_data: true,
                 receipt_metadata: None,
             },

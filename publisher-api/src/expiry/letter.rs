@@ -138,16 +138,16 @@ fn text(mail: &DomainMail<'_>, renew_url: Option<&str>, now_ms: i64) -> String {
         MailKind::Expired => {
             let what = format!(
                 "the verification of {domain} ended on {end}. The domain shows nothing and is refused, until it is verified again. Its\n\
-                 receipts and entries are kept."
+                 receipts and entries are retained."
             );
             (what, NextStep::Renew(yearly))
         }
         MailKind::Suspended => {
             let what = format!(
-                "the proof of {domain} was looked for several times and isn't published any more. The domain is suspended since {end}: it\n\
-                 shows nothing and is refused. Its receipts and entries are kept."
+                "the proof of {domain} was searched for several times and isn't published any more. The domain is suspended since {end}: it\n\
+                 shows nothing and is refused. Its receipts and entries are retained."
             );
-            let how = "To restore it, publish the token again where it was: it is looked for every day, and at once when you check it.\n\
+            let how = "To restore it, publish the token again where it was: it is searched for every day, and at once when you check it.\n\
                        Without that token, request a new one, publish it, and check it:";
             (what, NextStep::Renew(how))
         }
@@ -200,9 +200,9 @@ fn text(mail: &DomainMail<'_>, renew_url: Option<&str>, now_ms: i64) -> String {
         NextStep::Generate(how) => (how, "generate"),
         NextStep::Nothing => return format!("Hello,\n\n{what}\n\nReference: {id}\n"),
     };
-    let place = renew_url.map_or(String::new(), |url| format!("\n{url}\n"));
+    let link = renew_url.map_or(String::new(), |url| format!("\n{url}\n"));
     format!(
-        "Hello,\n\n{what}\n\n{how}\n{place}\n  \
+        "Hello,\n\n{what}\n\n{how}\n{link}\n  \
          POST /api/v1/verification/{operation}  {{\"domain\": \"{domain}\"}}\n  \
          GET  /api/v1/verification/check?domain={domain}\n\nReference: {id}\n"
     )

@@ -29,7 +29,7 @@ pub(crate) async fn watch(postman: Postman, pause: Duration, stop: CancellationT
         match postman.round(&stop).await {
             Ok(_) => tasks::done("expiry"),
             Err(error) => {
-                tracing::warn!(%error, "verifications that end couldn't be looked at; the next round tries again");
+                tracing::warn!(%error, "verifications that end couldn't be checked; the next round tries again");
             }
         }
         tokio::select! {

@@ -44,8 +44,8 @@ pub struct Postman {
     /// Sender; `None`: mails wait.
     from: Option<Mailbox>,
     holder: String,
-    /// The waiting mails told last, so that the log tells a change only.
-    told_waiting: AtomicU64,
+    /// The waiting mails reported last, so that the log tells a change only.
+    reported_waiting: AtomicU64,
 }
 
 impl Postman {
@@ -57,7 +57,7 @@ impl Postman {
             accounts,
             config,
             holder: format!("postman-{}", Uuid::now_v7().simple()),
-            told_waiting: AtomicU64::new(0),
+            reported_waiting: AtomicU64::new(0),
         }
     }
 
@@ -159,7 +159,7 @@ impl Postman {
     fn tell(&self, outbox: Outbox) {
         #[expect(clippy::cast_precision_loss, reason = "a gauge")]
         metrics::gauge!("receipts_mails_waiting").set(outbox.waiting as f64);
-        let before = self.told_waiting.swap(outbox.waiting, Ordering::Relaxed);
+        let before = self.reported_waiting.swap(outbox.waiting, Ordering::Relaxed);
         if self.from.is_none() && outbox.waiting > 0 && outbox.waiting != before {
             tracing::warn!(
                 waiting = outbox.waiting,

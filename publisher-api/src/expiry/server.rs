@@ -47,7 +47,7 @@ async fn envelope(
     hello: &str,
     wait: Duration,
 ) -> Result<AsyncSmtpConnection, NotTaken> {
-    let not_now = |error: lettre::transport::smtp::Error| NotTaken::NotNow(told(&error));
+    let not_now = |error: lettre::transport::smtp::Error| NotTaken::NotNow(describe(&error));
     let host = config.host().unwrap_or_default();
     let hello = ClientId::Domain(hello.to_owned());
     let tls = || TlsParameters::new(host.to_owned()).map_err(not_now);
@@ -82,13 +82,13 @@ async fn envelope(
 
 fn not_taken(error: &lettre::transport::smtp::Error) -> NotTaken {
     if error.is_permanent() {
-        return NotTaken::Never(told(error));
+        return NotTaken::Never(describe(error));
     }
-    NotTaken::NotNow(told(error))
+    NotTaken::NotNow(describe(error))
 }
 
 /// With its causes: the first line alone says little.
-fn told(error: &lettre::transport::smtp::Error) -> String {
+fn describe(error: &lettre::transport::smtp::Error) -> String {
     let mut text = error.to_string();
     let mut cause = std::error::Error::source(error);
     while let Some(next) = cause {

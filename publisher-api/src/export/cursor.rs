@@ -119,8 +119,8 @@ mod tests {
             (at("receipts"), StoreCursor::Receipt(receipt)),
             (at("refusals"), StoreCursor::Refusal(refusal)),
         ] {
-            let place = ExportCursor { collection, after };
-            assert_eq!(ExportCursor::from_text(&place.to_text()), Some(place));
+            let cursor = ExportCursor { collection, after };
+            assert_eq!(ExportCursor::from_text(&cursor.to_text()), Some(cursor));
         }
     }
 

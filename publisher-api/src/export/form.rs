@@ -45,7 +45,7 @@ impl ExportFormat {
         }
     }
 
-    /// A page's bytes, with the place behind it.
+    /// A page's bytes, with the cursor behind it.
     pub(crate) fn page(self, page: Page) -> Vec<u8> {
         let cursor = page.next.to_text();
         match self {
@@ -56,7 +56,7 @@ impl ExportFormat {
     }
 
     /// End of an export, with the rows of each collection: without it, the export isn't whole. A
-    /// table has no place for it: it ends with the last chunk of the answer.
+    /// table has no cursor for it: it ends with the last chunk of the answer.
     pub(crate) fn end(self, rows: &BTreeMap<&'static str, u64>) -> Vec<u8> {
         match self {
             Self::Ndjson => format!("{}\n", json!({"end": true, "rows": rows})).into_bytes(),
@@ -76,7 +76,7 @@ fn csv_header(collection: usize) -> String {
     format!("{},cursor\r\n", columns(collection).join(","))
 }
 
-/// With `cursor` in the last row, and nothing in its place in those before.
+/// With `cursor` in the last row, and nothing in its cursor in those before.
 fn csv_rows(rows: &[Vec<Value>], cursor: &str) -> String {
     let mut text = String::new();
     for (at, row) in rows.iter().enumerate() {

@@ -17,8 +17,8 @@ use super::{Page, Walk, names};
 /// Time for an account's earlier stream to end: that its reader is gone is seen a moment later.
 const OWN_WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// Places of exports: one for an account, some for all.
-pub(crate) struct Places {
+/// ExportSlots of exports: one for an account, some for all.
+pub(crate) struct ExportSlots {
     all: Arc<Semaphore>,
     shares: Shares,
     own_wait_max: Duration,
@@ -27,12 +27,12 @@ pub(crate) struct Places {
 /// Permits that an export holds until it ends.
 pub(crate) struct ExportPermits {
     _own: OwnedSemaphorePermit,
-    _place: OwnedSemaphorePermit,
+    _slot: OwnedSemaphorePermit,
 }
 
 /// Why an export can't begin.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum NoPlace {
+pub(crate) enum NoSlot {
     /// The account has one.
     #[error(
         "an export of your account is under way: read it to its end, or break it off and go on with its last cursor"
@@ -43,7 +43,7 @@ pub(crate) enum NoPlace {
     Any,
 }
 
-impl Places {
+impl ExportSlots {
     /// For `exports_max` at one time.
     pub(crate) fn new(exports_max: usize) -> Self {
         Self {
@@ -53,17 +53,14 @@ impl Places {
         }
     }
 
-    /// A place for this account.
-    pub(crate) async fn take(&self, account_id: &str) -> Result<ExportPermits, NoPlace> {
+    /// A slot for this account.
+    pub(crate) async fn take(&self, account_id: &str) -> Result<ExportPermits, NoSlot> {
         let own = timeout(self.own_wait_max, self.shares.of(account_id).acquire_owned()).await;
         let Ok(Ok(own)) = own else {
-            return Err(NoPlace::Own);
+            return Err(NoSlot::Own);
         };
-        let place = Arc::clone(&self.all).try_acquire_owned().map_err(|_| NoPlace::Any)?;
-        Ok(ExportPermits {
-            _own: own,
-            _place: place,
-        })
+        let slot = Arc::clone(&self.all).try_acquire_owned().map_err(|_| NoSlot::Any)?;
+        Ok(ExportPermits { _own: own, _slot: slot })
     }
 }
 
@@ -104,16 +101,16 @@ mod tests {
 
     #[tokio::test]
     async fn places_are_one_for_an_account_and_some_for_all() {
-        let mut places = Places::new(2);
-        places.own_wait_max = Duration::ZERO;
-        let mine = places.take("acc_a").await;
+        let mut slots = ExportSlots::new(2);
+        slots.own_wait_max = Duration::ZERO;
+        let mine = slots.take("acc_a").await;
         assert!(mine.is_ok());
-        assert!(matches!(places.take("acc_a").await, Err(NoPlace::Own)));
-        let theirs = places.take("acc_b").await;
+        assert!(matches!(slots.take("acc_a").await, Err(NoSlot::Own)));
+        let theirs = slots.take("acc_b").await;
         assert!(theirs.is_ok());
-        assert!(matches!(places.take("acc_c").await, Err(NoPlace::Any)));
+        assert!(matches!(slots.take("acc_c").await, Err(NoSlot::Any)));
         drop(mine);
-        assert!(places.take("acc_a").await.is_ok());
-        assert!(places.take("acc_c").await.is_ok(), "who was refused holds nothing");
+        assert!(slots.take("acc_a").await.is_ok());
+        assert!(slots.take("acc_c").await.is_ok(), "who was refused holds nothing");
     }
 }

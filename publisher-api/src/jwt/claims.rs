@@ -178,7 +178,7 @@ mod tests {
         ] {
             for name in ["exp", "nbf", "iat"] {
                 assert!(
-                    matches!(ask(json!({name: time})), Err(TokenError::Claim(told)) if told == name),
+                    matches!(ask(json!({name: time})), Err(TokenError::Claim(reported)) if reported == name),
                     "{name} {time}"
                 );
             }

@@ -183,10 +183,10 @@ mod tests {
         ] {
             std::fs::write(&file, text).unwrap();
             let toml = format!("[auth]\nissuer = 'i'\naudience = 'a'\njwks_file = '{}'", file.display());
-            let told = faults(&toml);
+            let reported = faults(&toml);
             assert!(
-                told.contains("auth.jwks_file") && told.contains(named),
-                "{text}: {told}"
+                reported.contains("auth.jwks_file") && reported.contains(named),
+                "{text}: {reported}"
             );
         }
     }

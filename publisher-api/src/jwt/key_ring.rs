@@ -65,14 +65,14 @@ impl KeyRing {
     /// The key for a token of this header, fetched if it isn't known and the last fetch is long
     /// enough ago. `None` if no keys could be had so far.
     pub(crate) async fn find(&self, algorithm: Algorithm, kid: Option<&str>, now_ms: i64) -> Option<Match> {
-        let known = self.look(algorithm, kid);
-        if known.as_ref().is_some_and(|found| !matches!(found, Match::Unknown)) {
-            return known;
+        let existing = self.look(algorithm, kid);
+        if existing.as_ref().is_some_and(|found| !matches!(found, Match::Unknown)) {
+            return existing;
         }
         let mut fetched_at_ms = self.fetched_at_ms.lock().await;
         // Whoever was before us may have brought it.
-        let known = self.look(algorithm, kid);
-        let unknown = known.as_ref().is_none_or(|found| matches!(found, Match::Unknown));
+        let existing = self.look(algorithm, kid);
+        let unknown = existing.as_ref().is_none_or(|found| matches!(found, Match::Unknown));
         let long_ago = |at_ms: i64| !(0..self.refetch_ms_min).contains(&now_ms.saturating_sub(at_ms));
         if unknown && fetched_at_ms.is_none_or(long_ago) {
             *fetched_at_ms = Some(now_ms);
@@ -186,12 +186,12 @@ mod tests {
 
     /// Answers what the test says, and counts.
     #[derive(Clone, Default)]
-    struct Told {
+    struct FakeSource {
         answer: Arc<parking_lot::Mutex<Option<Vec<u8>>>>,
         fetches: Arc<AtomicUsize>,
     }
 
-    impl Told {
+    impl FakeSource {
         fn say(&self, kids: &[&str]) {
             let x = URL_SAFE_NO_PAD.encode([7; 32]);
             let key = |kid: &&str| json!({"kty": "OKP", "crv": "Ed25519", "kid": kid, "x": x});
@@ -204,7 +204,7 @@ mod tests {
         }
     }
 
-    impl KeySetSource for Told {
+    impl KeySetSource for FakeSource {
         fn fetch(&self) -> Pin<Box<dyn Future<Output = Result<Vec<u8>, String>> + Send + '_>> {
             self.fetches.fetch_add(1, Ordering::SeqCst);
             let answer = self.answer.lock().clone();
@@ -215,9 +215,9 @@ mod tests {
         }
     }
 
-    fn ring() -> (Told, Arc<KeyRing>) {
-        let told = Told::default();
-        (told.clone(), Arc::new(KeyRing::new(Box::new(told), 10_000)))
+    fn ring() -> (FakeSource, Arc<KeyRing>) {
+        let source = FakeSource::default();
+        (source.clone(), Arc::new(KeyRing::new(Box::new(source), 10_000)))
     }
 
     async fn has(ring: &KeyRing, kid: &str, now_ms: i64) -> Option<bool> {
@@ -227,20 +227,20 @@ mod tests {
 
     #[tokio::test]
     async fn a_new_key_is_fetched_when_a_token_names_it() {
-        let (told, ring) = ring();
-        told.say(&["a"]);
+        let (source, ring) = ring();
+        source.say(&["a"]);
         assert_eq!(has(&ring, "a", 0).await, Some(true));
         assert_eq!(has(&ring, "a", 99_999).await, Some(true));
-        assert_eq!(told.fetches(), 1);
-        told.say(&["a", "b"]);
+        assert_eq!(source.fetches(), 1);
+        source.say(&["a", "b"]);
         assert_eq!(
             has(&ring, "b", 9_999).await,
             Some(false),
             "too soon after the last fetch"
         );
         assert_eq!(has(&ring, "b", 10_000).await, Some(true));
-        assert_eq!(told.fetches(), 2);
-        told.say(&["b"]);
+        assert_eq!(source.fetches(), 2);
+        source.say(&["b"]);
         assert_eq!(
             has(&ring, "a", 30_000).await,
             Some(true),
@@ -252,34 +252,34 @@ mod tests {
 
     #[tokio::test]
     async fn a_flood_of_unknown_names_is_one_fetch() {
-        let (told, ring) = ring();
-        told.say(&["a"]);
+        let (source, ring) = ring();
+        source.say(&["a"]);
         let mut tasks = tokio::task::JoinSet::new();
         for number in 0..100 {
             let ring = Arc::clone(&ring);
             tasks.spawn(async move { has(&ring, &format!("evil-{number}"), number).await });
         }
         assert!(tasks.join_all().await.iter().all(|found| *found == Some(false)));
-        assert_eq!(told.fetches(), 1);
+        assert_eq!(source.fetches(), 1);
         // A clock that was set back doesn't keep new keys out.
         assert_eq!(has(&ring, "evil", -1).await, Some(false));
-        assert_eq!(told.fetches(), 2);
+        assert_eq!(source.fetches(), 2);
     }
 
     #[tokio::test]
     async fn what_was_had_stays_while_nothing_can_be_had() {
-        let (told, ring) = ring();
+        let (source, ring) = ring();
         assert_eq!(has(&ring, "a", 0).await, None, "nobody can tell");
         assert_eq!(has(&ring, "a", 1).await, None);
-        assert_eq!(told.fetches(), 1);
-        told.say(&["a"]);
+        assert_eq!(source.fetches(), 1);
+        source.say(&["a"]);
         assert_eq!(has(&ring, "a", 10_000).await, Some(true));
         for bad in [None, Some(b"not json".to_vec()), Some(b"{}".to_vec())] {
-            *told.answer.lock() = bad;
+            *source.answer.lock() = bad;
             assert!(ring.refresh(20_000).await.is_err());
             assert_eq!(has(&ring, "a", 20_000).await, Some(true));
         }
-        told.say(&[]);
+        source.say(&[]);
         ring.refresh(20_000).await.unwrap();
         assert_eq!(
             has(&ring, "a", 20_000).await,

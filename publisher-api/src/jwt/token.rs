@@ -141,7 +141,7 @@ mod tests {
             ] {
                 let text = text(&json!({"alg": "EdDSA", *name: value}));
                 assert!(
-                    matches!(Token::parse(&text, 1_000), Err(TokenError::Header(told)) if told == *name),
+                    matches!(Token::parse(&text, 1_000), Err(TokenError::Header(reported)) if reported == *name),
                     "{name}"
                 );
             }

@@ -24,7 +24,7 @@ use super::paging::cursor;
 use crate::erasing::scope;
 use crate::export::cursor::{ExportCursor, StoreCursor};
 use crate::export::form::ExportFormat;
-use crate::export::stream::{self, NoPlace};
+use crate::export::stream::{self, NoSlot};
 use crate::export::{self, Walk};
 use crate::state::PublisherState;
 use web::openapi::Refusals;
@@ -135,9 +135,10 @@ async fn data(
             .filter(|_| count > page.len() as u64)
             .map(|last| ExportCursor {
                 collection: number,
-                after: StoreCursor::Row(last.place.clone()),
+                after: StoreCursor::Row(last.cursor.clone()),
             });
-        let rest = |place: ExportCursor| format!("{EXPORT}?collection={}&cursor={}", collection.name, place.to_text());
+        let rest =
+            |cursor: ExportCursor| format!("{EXPORT}?collection={}&cursor={}", collection.name, cursor.to_text());
         let rows = page.into_iter().map(|row| export::row_object(number, row));
         let body = CollectionBody {
             count,
@@ -235,21 +236,21 @@ async fn export_all(
         principal,
         only,
     };
-    let place = match params.get("cursor") {
+    let cursor = match params.get("cursor") {
         None => walk.begin(),
-        Some(text) => place(text, only)?,
+        Some(text) => export_cursor(text, only)?,
     };
     let taken = app.exports.take(&walk.principal.account_id).await.map_err(|none| {
         let kind = match none {
-            NoPlace::Own => Kind::RateLimited,
-            NoPlace::Any => Kind::Overloaded,
+            NoSlot::Own => Kind::RateLimited,
+            NoSlot::Any => Kind::Overloaded,
         };
         Failure::from(Problem::new(kind, none.to_string()).retry_after_s(5))
     })?;
-    let head = form.begin(place.collection, params.get("cursor").is_some());
+    let head = form.begin(cursor.collection, params.get("cursor").is_some());
     // The first page before the head is sent: an engine that is away is a 503, not a stream that
     // breaks off.
-    let first = walk.next(place).await?;
+    let first = walk.next(cursor).await?;
     let headers = [
         (header::CONTENT_TYPE, form.media().to_owned()),
         (
@@ -261,10 +262,10 @@ async fn export_all(
     Ok((headers, stream::body(walk, form, head, first, taken)).into_response())
 }
 
-fn place(text: &str, only: Option<usize>) -> Result<ExportCursor, InvalidQuery> {
-    let place = ExportCursor::from_text(text);
-    place
-        .filter(|place| only.is_none_or(|only| place.collection == only))
+fn export_cursor(text: &str, only: Option<usize>) -> Result<ExportCursor, InvalidQuery> {
+    let cursor = ExportCursor::from_text(text);
+    cursor
+        .filter(|cursor| only.is_none_or(|only| cursor.collection == only))
         .ok_or_else(|| InvalidQuery::new("cursor", "not a cursor of this export: hand back one that came with it"))
 }
 

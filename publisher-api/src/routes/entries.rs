@@ -19,7 +19,7 @@ use utoipa_axum::routes;
 use web::params::{InvalidQuery, Params, parse_uuid, shortened};
 use web::{Failure, json};
 
-use self::shape::{CreateAnswer, EntryBody, EntryPatch, EntryWish, ListAnswer};
+use self::shape::{CreateAnswer, EntryBody, EntryPatch, EntryRequest, ListAnswer};
 use super::paging::cursor;
 use crate::state::PublisherState;
 use web::openapi::{BodyRefusals, ProblemBody, Refusals};
@@ -62,7 +62,7 @@ pub(crate) fn erasing() -> OpenApiRouter<Arc<PublisherState>> {
 /// the same URL needs an `entryId` of its own.
 #[utoipa::path(
     post, path = PATH, tag = "entries", security(("apiKey" = [])),
-    request_body(description = "One entry, or one a line", content((EntryWish = "application/json"), (String = "application/x-ndjson"))),
+    request_body(description = "One entry, or one a line", content((EntryRequest = "application/json"), (String = "application/x-ndjson"))),
     responses(
         (status = 201, description = "Created", body = EntryBody,
             headers(("Location" = String, description = "Its address"), ("ETag" = String, description = "Its state"))),
@@ -82,8 +82,8 @@ async fn create(
         return Ok(Json(CreateAnswer::Many(answer)).into_response());
     }
     json::media(&head.headers, JSON)?;
-    let wish: EntryWish = json::parse_body(&json::read(body, json::BYTES_MAX).await?)?;
-    let new = wish.checked(&principal)?;
+    let request: EntryRequest = json::parse_body(&json::read(body, json::BYTES_MAX).await?)?;
+    let new = request.checked(&principal)?;
     let actor = actor(&principal);
     let accounts = &app.deps.accounts;
     let mut outcomes = accounts
@@ -99,7 +99,7 @@ async fn create(
             Ok((tag, Json(CreateAnswer::One(entry.into()))).into_response())
         }
         Some(other) => Err(shape::Refusal::of(&other).into()),
-        None => Err(Failure::new(Kind::Internal, "the account store told no outcome")),
+        None => Err(Failure::new(Kind::Internal, "the account store reported no outcome")),
     }
 }
 
@@ -228,9 +228,9 @@ async fn rectify(
 
 /// Erase an entry
 ///
-/// At once, by a key with the scope `erase`. Nothing of it is kept but its id, in your audit trail.
-/// Receipts that name it stay yours, and are shown by their own URL. With `If-Match` only if it is
-/// in that state.
+/// At once, by a key with the scope `erase`. Nothing of it is retained but its id, in your audit
+/// trail. Receipts that name it stay yours, and are shown by their own URL. With `If-Match` only if
+/// it is in that state.
 #[utoipa::path(
     delete, path = "/api/v1/publisher/entries/{id}", tag = "entries", security(("apiKey" = [])),
     params(

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use accounts::{
-    CancelledErasure, ERASURE_ENTRIES_MAX, ERASURES_OPEN_MAX, EntriesWish, Erasure, ErasureState, ErasureWish,
+    CancelledErasure, ERASURE_ENTRIES_MAX, ERASURES_OPEN_MAX, ErasedEntries, Erasure, ErasureState, NewErasure,
     Principal, RequestedErasure,
 };
 use axum::extract::{Path, State};
@@ -116,13 +116,13 @@ async fn request(
     Extension(principal): Extension<Arc<Principal>>,
     JsonBody(body): JsonBody<ErasureRequest>,
 ) -> Result<Response, Failure> {
-    let wish = wish(body, &principal)?;
-    own_domains(&app, &principal, &wish).await?;
+    let request = stored_request(body, &principal)?;
+    own_domains(&app, &principal, &request).await?;
     let actor = format!("key:{}", principal.key_id);
     let accounts = &app.deps.accounts;
     let delay_ms = i64::from(app.config.erasure_delay_hours) * HOUR_MS;
     match accounts
-        .request_erasure(&principal.account_id, &actor, wish, delay_ms)
+        .request_erasure(&principal.account_id, &actor, request, delay_ms)
         .await?
     {
         RequestedErasure::TooMany => {
@@ -217,13 +217,13 @@ fn unknown() -> Failure {
 
 /// Checks that a limited key erases nothing beyond its domains. Metadata of receipts is that of the
 /// domains which the principal speaks for.
-async fn own_domains(app: &PublisherState, principal: &Principal, wish: &ErasureWish) -> Result<(), Failure> {
-    if wish.personal_data {
+async fn own_domains(app: &PublisherState, principal: &Principal, request: &NewErasure) -> Result<(), Failure> {
+    if request.personal_data {
         key_domains::allow_account(principal, "personalData erases from")?;
     }
-    match &wish.entries {
-        EntriesWish::All => key_domains::allow_account(principal, "allEntries erases from"),
-        EntriesWish::These(ids) if principal.limit.is_some() => {
+    match &request.entries {
+        ErasedEntries::All => key_domains::allow_account(principal, "allEntries erases from"),
+        ErasedEntries::These(ids) if principal.limit.is_some() => {
             for id in ids {
                 let entry = app.deps.accounts.entry(&principal.account_id, *id).await?;
                 // Entries of other domains are as unknown to the key as those that don't exist.
@@ -234,11 +234,11 @@ async fn own_domains(app: &PublisherState, principal: &Principal, wish: &Erasure
             }
             Ok(())
         }
-        EntriesWish::These(_) | EntriesWish::None => Ok(()),
+        ErasedEntries::These(_) | ErasedEntries::None => Ok(()),
     }
 }
 
-fn wish(body: ErasureRequest, principal: &Principal) -> Result<ErasureWish, Failure> {
+fn stored_request(body: ErasureRequest, principal: &Principal) -> Result<NewErasure, Failure> {
     let refused = |pointer: &str, code: &str, detail: String| -> Failure {
         let problem = Problem::new(Kind::InvalidBody, format!("the erasure can't be taken: {detail}"));
         problem.fault(pointer, code, detail).into()
@@ -253,15 +253,15 @@ fn wish(body: ErasureRequest, principal: &Principal) -> Result<ErasureWish, Fail
         ids.push(id.map_err(|error| refused(&format!("/entryIds/{at}"), "invalid_uuid", error.detail))?);
     }
     let entries = match (body.all_entries, ids.is_empty()) {
-        (true, true) => EntriesWish::All,
-        (false, true) => EntriesWish::None,
-        (false, false) => EntriesWish::These(ids),
+        (true, true) => ErasedEntries::All,
+        (false, true) => ErasedEntries::None,
+        (false, false) => ErasedEntries::These(ids),
         (true, false) => {
             let detail = "allEntries goes without entryIds".to_owned();
             return Err(refused("/allEntries", "contradiction", detail));
         }
     };
-    if entries == EntriesWish::None && !body.personal_data && !body.receipt_client_metadata {
+    if entries == ErasedEntries::None && !body.personal_data && !body.receipt_client_metadata {
         let detail =
             "name what is to be erased: entryIds, allEntries, personalData or receiptClientMetadata".to_owned();
         return Err(refused("", "nothing_named", detail));
@@ -270,7 +270,7 @@ fn wish(body: ErasureRequest, principal: &Principal) -> Result<ErasureWish, Fail
         let detail = "the account of this API key has no verified domain, so no receipts are known to be its";
         return Err(Failure::new(Kind::DomainNotVerified, detail));
     }
-    Ok(ErasureWish {
+    Ok(NewErasure {
         entries,
         personal_data: body.personal_data,
         receipt_metadata: body.receipt_client_metadata.then(|| principal.coverage()),

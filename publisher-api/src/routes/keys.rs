@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use accounts::{
-    AccountsError, Domain, EndedKey, IssuedKey, KeyInfo, KeyWish, Lifetime, Overlap, Revocation, Rotation, Scope,
+    AccountsError, Domain, EndedKey, IssuedKey, KeyInfo, KeyRequest, Lifetime, Overlap, Revocation, Rotation, Scope,
 };
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
@@ -50,7 +50,7 @@ enum ScopeWord {
 /// A key to be made.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct CreateWish {
+struct CreateKey {
     /// A label.
     #[schema(min_length = 1, max_length = 100, example = "dashboard")]
     name: String,
@@ -70,7 +70,7 @@ struct CreateWish {
 /// Request to replace a key.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct RotateWish {
+struct RotateKey {
     /// Time that the old key continues: a number and a unit, from 0h to 30d; 1d if it isn't given.
     #[schema(pattern = "^[0-9]+[hdwy]$", max_length = 20, example = "12h")]
     overlap: Option<String>,
@@ -94,7 +94,7 @@ struct NewKeyBody {
     expires_at: String,
 }
 
-/// A key that takes another's place.
+/// A key that replaces another.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct RotatedKeyBody {
@@ -103,7 +103,7 @@ struct RotatedKeyBody {
     replaces: ReplacedKeyBody,
 }
 
-/// The key whose place was taken.
+/// The key that was replaced.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct ReplacedKeyBody {
@@ -139,7 +139,7 @@ struct KeyBody {
     expires_at: String,
     #[schema(format = DateTime)]
     revoked_at: Option<String>,
-    /// The key that a rotation put in its place.
+    /// The key that a rotation made instead of it.
     replaced_by: Option<String>,
 }
 
@@ -157,7 +157,7 @@ struct KeysBody {
 /// The tier of the account limits the number of its active keys: those that work and that no
 /// rotation has replaced.
 #[utoipa::path(
-    post, path = PATH, tag = "keys", security(("jwt" = [])), request_body = CreateWish,
+    post, path = PATH, tag = "keys", security(("jwt" = [])), request_body = CreateKey,
     responses(
         (status = 201, description = "Made", body = NewKeyBody, headers(("Location" = String, description = "Its address"))),
         (status = 409, description = "The account has as many active keys as its tier allows", body = ProblemBody, content_type = "application/problem+json"),
@@ -167,13 +167,13 @@ struct KeysBody {
 async fn create(
     State(app): State<Arc<PublisherState>>,
     Extension(identity): Extension<Arc<Identity>>,
-    JsonBody(wish): JsonBody<CreateWish>,
+    JsonBody(request): JsonBody<CreateKey>,
 ) -> Result<Response, Failure> {
     let accounts = &app.deps.accounts;
-    let wish = wish.checked(accounts.now_ms())?;
-    let domains = wish.domains.clone().unwrap_or_default();
+    let request = request.checked(accounts.now_ms())?;
+    let domains = request.domains.clone().unwrap_or_default();
     let made = accounts
-        .create_key(identity.account_id(), wish, &identity.actor())
+        .create_key(identity.account_id(), request, &identity.actor())
         .await;
     let issued = made.map_err(|error| match error {
         AccountsError::KeyDomain(domain) => {
@@ -276,7 +276,7 @@ async fn revoke(
 /// though never beyond its own time. An account with as many active keys as its tier allows can
 /// rotate them.
 #[utoipa::path(
-    post, path = "/api/v1/auth/keys/{id}/rotate", tag = "keys", security(("jwt" = [])), request_body = RotateWish,
+    post, path = "/api/v1/auth/keys/{id}/rotate", tag = "keys", security(("jwt" = [])), request_body = RotateKey,
     params(("id" = String, Path, description = "The keyId of the old one")),
     responses(
         (status = 201, description = "Made", body = RotatedKeyBody, headers(("Location" = String, description = "Its address"))),
@@ -289,10 +289,10 @@ async fn rotate(
     State(app): State<Arc<PublisherState>>,
     Extension(identity): Extension<Arc<Identity>>,
     Path(id): Path<String>,
-    JsonBody(wish): JsonBody<RotateWish>,
+    JsonBody(request): JsonBody<RotateKey>,
 ) -> Result<Response, Failure> {
     let id = key_id(id)?;
-    let (overlap, lifetime) = wish.checked()?;
+    let (overlap, lifetime) = request.checked()?;
     let accounts = &app.deps.accounts;
     let rotation = accounts
         .rotate_key(identity.account_id(), &id, overlap, lifetime, &identity.actor())
@@ -356,17 +356,17 @@ fn faulty(faults: impl IntoIterator<Item = (&'static str, String)>) -> Failure {
     let faults: Vec<_> = faults.into_iter().collect();
     let details: Vec<&str> = faults.iter().map(|(_, detail)| detail.as_str()).collect();
     let problem = Problem::new(Kind::InvalidBody, details.join("; "));
-    let told = |problem: Problem, (pointer, detail)| problem.fault(pointer, "invalid_member", detail);
-    faults.into_iter().fold(problem, told).into()
+    let add = |problem: Problem, (pointer, detail)| problem.fault(pointer, "invalid_member", detail);
+    faults.into_iter().fold(problem, add).into()
 }
 
-impl CreateWish {
-    fn checked(self, now_ms: i64) -> Result<KeyWish, Failure> {
+impl CreateKey {
+    fn checked(self, now_ms: i64) -> Result<KeyRequest, Failure> {
         let lifetime: Lifetime = self
             .expires_in
             .parse()
             .map_err(|error: accounts::LifetimeError| faulty([("/expiresIn", error.to_string())]))?;
-        Ok(KeyWish {
+        Ok(KeyRequest {
             domains: self.domains.map(domains).transpose()?,
             name: self.name,
             scopes: self.scope.into_iter().map(Scope::from).collect(),
@@ -387,7 +387,7 @@ fn domains(names: Vec<String>) -> Result<Vec<Domain>, Failure> {
     parsed.collect()
 }
 
-impl RotateWish {
+impl RotateKey {
     fn checked(&self) -> Result<(Overlap, Option<Lifetime>), Failure> {
         let overlap = self.overlap.as_deref().map_or(Ok(Overlap::DAY), str::parse);
         let lifetime = self.expires_in.as_deref().map(str::parse::<Lifetime>).transpose();

@@ -119,7 +119,7 @@ async fn entry_by_url(State(app): State<Arc<PublisherState>>, request: Request) 
 /// Find the entries of many URLs
 ///
 /// As `GET /api/v1/entries` for each URL; the answer isn't cached. A request counts as many
-/// lookups as it has URLs. Faulty URLs don't prevent the others from being looked up.
+/// lookups as it has URLs. Faulty URLs don't prevent the others from being resolved.
 #[utoipa::path(
     post, path = "/api/v1/entries/lookup", tag = "entries", security(()),
     request_body(content = UrlsToLookUp),
@@ -153,7 +153,7 @@ async fn look_up_one(app: &PublisherState, head: &Parts, allowance: &mut Allowan
     let found = found.into_iter().next().ok_or_else(no_answer)?;
     let body = serde_json::to_vec(&UrlEntry::new(&url, found)).map_err(|_| no_answer())?;
     let tag = etag::strong(&body);
-    let mut response = if etag::is_known(&head.headers, &tag) {
+    let mut response = if etag::is_current(&head.headers, &tag) {
         StatusCode::NOT_MODIFIED.into_response()
     } else {
         (

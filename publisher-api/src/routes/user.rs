@@ -165,11 +165,11 @@ async fn cancel(
         .await?
     {
         Cancellation::Done => {
-            let kept = User {
+            let restored = User {
                 deletion: None,
                 ..identity.user.clone()
             };
-            Ok(Json(kept.into()))
+            Ok(Json(restored.into()))
         }
         Cancellation::NothingPending => Err(Failure::new(Kind::NoDeletionPending, "the account isn't to be deleted")),
         Cancellation::TooLate => {

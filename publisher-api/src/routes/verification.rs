@@ -9,7 +9,8 @@ mod shape;
 use std::sync::Arc;
 
 use accounts::{
-    Accounts, Challenge, ChallengeWish, Domain, Principal, Proof, Scope, Verification, VerificationMethod, VerifyError,
+    Accounts, Challenge, ChallengeRequest, Domain, Principal, Proof, Scope, Verification, VerificationMethod,
+    VerifyError,
 };
 use axum::extract::{Path, State};
 use axum::{Extension, Json};
@@ -64,14 +65,14 @@ async fn generate(
 ) -> Result<Json<GenerateAnswer>, Failure> {
     let domains = body_domains(&body.domain)?;
     allowed(&principal, &domains)?;
-    let wish = ChallengeWish {
+    let request = ChallengeRequest {
         account_id: &principal.account_id,
         actor: &actor(&principal),
         domains: &domains,
         method: body.method.unwrap_or(VerificationMethod::Dns),
         include_subdomains: body.include_subdomains,
     };
-    answer(issue(&app, &wish).await?)
+    answer(issue(&app, &request).await?)
 }
 
 /// Renew a verification
@@ -96,14 +97,14 @@ async fn renew(
 ) -> Result<Json<GenerateAnswer>, Failure> {
     let domains = body_domains(&body.domain)?;
     allowed(&principal, &domains)?;
-    let mut known = Vec::with_capacity(domains.len());
+    let mut state = Vec::with_capacity(domains.len());
     for domain in &domains {
         let verification = app.deps.accounts.verification(&principal.account_id, domain).await?;
-        known.push(verification.ok_or_else(|| unknown(domain))?);
+        state.push(verification.ok_or_else(|| unknown(domain))?);
     }
     let mut issued = Vec::with_capacity(domains.len());
-    for (domain, verification) in domains.iter().zip(known) {
-        let wish = ChallengeWish {
+    for (domain, verification) in domains.iter().zip(state) {
+        let request = ChallengeRequest {
             account_id: &principal.account_id,
             actor: &actor(&principal),
             domains: std::slice::from_ref(domain),
@@ -114,7 +115,7 @@ async fn renew(
                 .unwrap_or(VerificationMethod::Dns),
             include_subdomains: Some(body.include_subdomains.unwrap_or(verification.include_subdomains)),
         };
-        issued.extend(issue(&app, &wish).await?);
+        issued.extend(issue(&app, &request).await?);
     }
     answer(issued)
 }
@@ -123,10 +124,10 @@ async fn renew(
 ///
 /// With a key that has the scopes `read` and `write`, looks where each open token of the domain
 /// should be. What is found makes the domain yours for a year; where nothing is, the answer says
-/// what was looked for, what was there, and what to change. Without an open token the answer is
-/// what is known. The published proof of a domain that is suspended is looked for too, and finding
-/// it makes the domain yours as before. Several domains, separated by commas, are looked at side by
-/// side: `verified` is whether all are then, and `domains` has each of them.
+/// what was searched for, what was there, and what to change. Without an open token the answer is
+/// what is known. The published proof of a domain that is suspended is searched for too, and
+/// finding it makes the domain yours as before. Several domains, separated by commas, are checked
+/// side by side: `verified` is whether all are then, and `domains` has each of them.
 ///
 /// A token that is found for a domain of another account, whose verification holds, is answered 409
 /// `domain_held`. The other account's proof is checked every day from then on. Leave your token
@@ -155,17 +156,19 @@ async fn check(
     let domains = query_domains(&params)?.ok_or_else(|| InvalidQuery::new("domain", "name the domain to check"))?;
     allowed(&principal, &domains)?;
     let accounts = &app.deps.accounts;
-    let known = domains.iter().map(|domain| Known::read(accounts, &principal, domain));
-    let known = try_join_all(known).await?;
+    let state = domains
+        .iter()
+        .map(|domain| DomainState::read(accounts, &principal, domain));
+    let state = try_join_all(state).await?;
     // A check changes what is stored, and sends requests: HEAD is safe (RFC 9110, 9.2.1), and so is
     // a key that may only read.
     let mut checks = if method == HttpMethod::HEAD || !principal.can(Scope::Write) {
-        known.iter().map(|known| known.stored(accounts.now_ms())).collect()
+        state.iter().map(|state| state.stored(accounts.now_ms())).collect()
     } else {
-        let looks: usize = known.iter().map(|known| known.methods().len()).sum();
+        let looks: usize = state.iter().map(|state| state.methods().len()).sum();
         take_looks(&app, &principal, looks).await?;
         // Each to its end: a domain that is another account's doesn't keep the others unverified.
-        let checks = join_all(known.into_iter().map(|known| check_one(&app, &principal, known))).await;
+        let checks = join_all(state.into_iter().map(|state| check_one(&app, &principal, state))).await;
         checks.into_iter().collect::<Result<Vec<_>, _>>()?
     };
     if checks.len() == 1 {
@@ -202,11 +205,11 @@ async fn status(
     let verifications = accounts.verifications(&principal.account_id).await?;
     let challenges = accounts.open_challenges(&principal.account_id, None).await?;
     let mut domains = DomainStatus::of_all(verifications, challenges, accounts.now_ms());
-    domains.retain(|known| principal.may_act_on(&known.domain));
+    domains.retain(|state| principal.may_act_on(&state.domain));
     if let Some(wanted) = wanted {
-        domains.retain(|known| wanted.iter().any(|domain| domain.as_str() == known.domain));
+        domains.retain(|state| wanted.iter().any(|domain| domain.as_str() == state.domain));
         for domain in &wanted {
-            if domains.iter().any(|known| known.domain == domain.as_str()) {
+            if domains.iter().any(|state| state.domain == domain.as_str()) {
                 continue;
             }
             let parent = inherited(accounts, &principal, domain).await?;
@@ -215,8 +218,8 @@ async fn status(
         }
         domains.sort_unstable_by(|one, other| one.domain.cmp(&other.domain));
     }
-    for known in &mut domains {
-        known.inherited_from = principal.inherits(&known.domain).map(str::to_owned);
+    for state in &mut domains {
+        state.inherited_from = principal.inherits(&state.domain).map(str::to_owned);
     }
     Ok(Json(StatusAnswer {
         domains,
@@ -256,10 +259,10 @@ async fn revoke(
     Err(unknown(&domain))
 }
 
-async fn issue(app: &PublisherState, wish: &ChallengeWish<'_>) -> Result<Vec<IssuedToken>, Failure> {
+async fn issue(app: &PublisherState, request: &ChallengeRequest<'_>) -> Result<Vec<IssuedToken>, Failure> {
     use accounts::AccountsError::{PublicSuffix, TooManyChallenges};
     let now_ms = app.deps.accounts.now_ms();
-    match app.deps.accounts.create_challenges(wish).await {
+    match app.deps.accounts.create_challenges(request).await {
         Ok(issued) => Ok(issued.into_iter().map(|one| IssuedToken::new(one, now_ms)).collect()),
         Err(error @ PublicSuffix(_)) => {
             let what = error.to_string();
@@ -310,7 +313,7 @@ pub(super) async fn take_looks(app: &PublisherState, principal: &Principal, look
 }
 
 /// Stored state of an account's domain before a check.
-struct Known<'a> {
+struct DomainState<'a> {
     domain: &'a Domain,
     challenges: Vec<Challenge>,
     verification: Option<Verification>,
@@ -321,14 +324,14 @@ struct Known<'a> {
     proof: Option<Proof>,
 }
 
-impl<'a> Known<'a> {
+impl<'a> DomainState<'a> {
     async fn read(accounts: &Accounts, principal: &Principal, domain: &'a Domain) -> Result<Self, Failure> {
         let account_id = principal.account_id.as_str();
         let verification = accounts.verification(account_id, domain).await?;
         let now_ms = accounts.now_ms();
         let is_in_doubt = verification
             .as_ref()
-            .is_some_and(|known| known.is_suspended(now_ms) || known.proof_failures > 0);
+            .is_some_and(|state| state.is_suspended(now_ms) || state.proof_failures > 0);
         let proof = if is_in_doubt {
             accounts.proof(domain).await?
         } else {
@@ -343,7 +346,7 @@ impl<'a> Known<'a> {
         })
     }
 
-    /// The places to look at, each once.
+    /// The locations to look at, each once.
     fn methods(&self) -> Vec<VerificationMethod> {
         let challenges = self.challenges.iter().map(|challenge| challenge.method);
         let mut methods: Vec<_> = challenges
@@ -358,7 +361,7 @@ impl<'a> Known<'a> {
     /// was found.
     fn state(&self, now_ms: i64) -> Option<DomainCheck> {
         let unproven = |reason| DomainCheck::unproven(self.domain, reason);
-        let holding = self.verification.as_ref().filter(|known| known.holds(now_ms));
+        let holding = self.verification.as_ref().filter(|state| state.holds(now_ms));
         if let Some(verification) = holding {
             return Some(DomainCheck::verified(verification));
         }
@@ -368,7 +371,7 @@ impl<'a> Known<'a> {
         if self
             .verification
             .as_ref()
-            .is_some_and(|known| known.is_suspended(now_ms))
+            .is_some_and(|state| state.is_suspended(now_ms))
         {
             return Some(unproven(Unproven::Suspended));
         }
@@ -396,11 +399,15 @@ async fn inherited(
     Ok(accounts.verification(&principal.account_id, &parent).await?)
 }
 
-async fn check_one(app: &PublisherState, principal: &Principal, known: Known<'_>) -> Result<DomainCheck, Failure> {
+async fn check_one(
+    app: &PublisherState,
+    principal: &Principal,
+    state: DomainState<'_>,
+) -> Result<DomainCheck, Failure> {
     let accounts = &app.deps.accounts;
     let now_ms = accounts.now_ms();
-    let domain = known.domain;
-    let looks = known.methods().into_iter().map(|method| async move {
+    let domain = state.domain;
+    let looks = state.methods().into_iter().map(|method| async move {
         let looking = app.looker.look(&principal.account_id, domain, method, now_ms);
         (method, looking.await)
     });
@@ -408,7 +415,7 @@ async fn check_one(app: &PublisherState, principal: &Principal, known: Known<'_>
     let mut attempts = Vec::new();
     for (method, look) in &looks {
         let has = |is_met: &dyn Fn(&str) -> bool| look.tokens.iter().any(|token| is_met(token));
-        let mut challenges = known.challenges.iter().filter(|challenge| challenge.method == *method);
+        let mut challenges = state.challenges.iter().filter(|challenge| challenge.method == *method);
         if let Some(challenge) = challenges.find(|challenge| has(&|token| challenge.is_met_by(token))) {
             match accounts.verify(&actor(principal), challenge).await {
                 Ok(verification) => return Ok(DomainCheck::verified(&verification)),
@@ -423,7 +430,7 @@ async fn check_one(app: &PublisherState, principal: &Principal, known: Known<'_>
                 Err(VerifyError::Store(error)) => return Err(error.into()),
             }
         }
-        let proof = known.proof.as_ref().filter(|proof| proof.method == *method);
+        let proof = state.proof.as_ref().filter(|proof| proof.method == *method);
         if let Some(proof) = proof.filter(|proof| has(&|token| proof.is_met_by(token)))
             && accounts.proof_found(proof, &actor(principal)).await?
         {
@@ -444,7 +451,7 @@ async fn check_one(app: &PublisherState, principal: &Principal, known: Known<'_>
     } else {
         Unproven::NotFound
     };
-    let mut check = known
+    let mut check = state
         .state(now_ms)
         .unwrap_or_else(|| DomainCheck::unproven(domain, reason));
     check.attempts = attempts;

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn quotation_marks_in_the_text_are_told() {
+    fn quotation_marks_in_the_text_are_reported() {
         for quoted in [
             "\"service-verification=abc\"",
             "\\\"service-verification=abc\\\"",

@@ -87,7 +87,7 @@ fn tokens(page: &[u8], is_late: impl Fn() -> bool) -> Vec<String> {
     parser.finish()
 }
 
-/// Sink of the parser: no tree, only the tags that are looked for.
+/// Sink of the parser: no tree, only the tags that are searched for.
 #[derive(Default)]
 struct TagSink {
     body_begun: Cell<bool>,
@@ -99,7 +99,7 @@ struct TagSink {
 /// An element, or any other node, whose name is empty.
 struct HtmlNode {
     name: QualName,
-    /// The `content` of a tag that is looked for.
+    /// The `content` of a tag that is searched for.
     content: Option<String>,
 }
 

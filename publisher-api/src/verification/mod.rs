@@ -1,8 +1,8 @@
 //! Whether a domain publishes a token: a TXT record, a well-known file, a meta tag.
 //!
-//! Looking is asking the outside on someone's wish, so it is counted by account beyond the quota of
-//! the key, and bounded in all. What is found there is shown to whoever asked in a few cut lines:
-//! it is public anyway.
+//! Looking is asking the outside on someone's request, so it is counted by account beyond the quota
+//! of the key, and bounded in all. What is found there is shown to whoever asked in a few cut
+//! lines: it is public anyway.
 
 mod dns;
 mod https_file;
@@ -19,25 +19,25 @@ use tokio::time::timeout;
 use utoipa::ToSchema;
 use web::shares::Shares;
 
-/// Tokens and lines kept of one place.
+/// Tokens and lines retained of one location.
 const FOUND_MAX: usize = 10;
 /// Characters shown of a line.
 const SHOWN_CHARS_MAX: usize = 120;
-/// Places that are looked at for one account at one time.
+/// Locations that are checked for one account at one time.
 const ACCOUNT_LOOKS_MAX: usize = 4;
-/// Time to wait for a place.
+/// Time to wait for a permit.
 const WAIT_MAX: Duration = Duration::from_secs(15);
 
 /// Looks at domains, a bounded number at a time, and of these a few for each account.
 pub(crate) struct Looker {
     client: OutboundClient,
     pages: CpuPool,
-    places: Semaphore,
+    locations: Semaphore,
     shares: Shares,
     wait_max: Duration,
 }
 
-/// Content of the place where a token should be.
+/// Content of the location where a token should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Look {
     /// Tokens without their prefix.
@@ -57,15 +57,15 @@ pub(crate) struct Look {
 pub(crate) enum ProofOutcome {
     /// A token is there; whether it is the right one is another question.
     TokenFound,
-    /// The place is there, and no token in it.
+    /// The location is there, and no token in it.
     NoToken,
     /// Text is there that is meant as a token, and not written as it must be.
     Malformed,
     /// No record, or no file.
     Nothing,
-    /// The place can't be checked now; trying again may help.
+    /// The location can't be checked now; trying again may help.
     Unreachable,
-    /// The place can't be checked as it is.
+    /// The location can't be checked as it is.
     Refused,
 }
 
@@ -84,18 +84,18 @@ pub(crate) struct Record {
 }
 
 impl Looker {
-    /// Asks through `client`, in `looks_max` places at a time, and reads pages on `pages`.
+    /// Asks through `client`, in `looks_max` locations at a time, and reads pages on `pages`.
     pub(crate) fn new(client: OutboundClient, pages: CpuPool, looks_max: usize) -> Self {
         Self {
             client,
             pages,
-            places: Semaphore::new(looks_max),
+            locations: Semaphore::new(looks_max),
             shares: Shares::new(ACCOUNT_LOOKS_MAX),
             wait_max: WAIT_MAX,
         }
     }
 
-    /// Looks where `method` says for this account, after waiting for a place; what gets none in
+    /// Looks where `method` says for this account, after waiting for a permit; what gets none in
     /// time is unreachable.
     pub(crate) async fn look(
         &self,
@@ -104,12 +104,12 @@ impl Looker {
         method: VerificationMethod,
         now_ms: i64,
     ) -> Look {
-        let places = async {
+        let locations = async {
             let own = self.shares.of(account_id).acquire_owned().await;
-            (own, self.places.acquire().await)
+            (own, self.locations.acquire().await)
         };
-        let Ok(_places) = timeout(self.wait_max, places).await else {
-            let found = "too many other places are being looked at".to_owned();
+        let Ok(_places) = timeout(self.wait_max, locations).await else {
+            let found = "too many other locations are being checked".to_owned();
             return Look::without_tokens(ProofOutcome::Unreachable, vec![found], "try again in a minute");
         };
         self.look_at(domain, method, now_ms).await
@@ -126,8 +126,8 @@ impl Looker {
 }
 
 /// `GET url` for a proof of `domain`. A redirect out of its registrable domain isn't followed:
-/// whoever serves the other place, or can make `domain` redirect there, doesn't show that they run
-/// `domain`.
+/// whoever serves the other location, or can make `domain` redirect there, doesn't show that they
+/// run `domain`.
 async fn fetch(client: &OutboundClient, domain: &Domain, url: &str, bytes_max: usize) -> Result<Fetched, Error> {
     let fetched = client
         .get_within(url, bytes_max, |host| domain.is_same_site(host))
@@ -168,7 +168,7 @@ impl Look {
         }
     }
 
-    /// Why the outside gave nothing; `missing` is what to do if the place isn't there.
+    /// Why the outside gave nothing; `missing` is what to do if the location isn't there.
     fn failed(error: &Error, missing: &str) -> Self {
         use outbound::Unresolved::{NoRecords, NoSuchName};
         let outcome = match error {
@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn who_gets_no_place_is_told_and_doesnt_wait_for_ever() {
+    async fn who_gets_no_permit_is_refused_and_doesnt_wait_for_ever() {
         let client = OutboundClient::new(&outbound::Config::default()).unwrap();
         let pages = CpuPool::new("test", 1, 1).unwrap();
         let mut looker = Looker::new(client, pages, ACCOUNT_LOOKS_MAX + 1);
@@ -243,7 +243,7 @@ mod tests {
         drop(own);
         assert_eq!(look("acc_a").await.outcome, ProofOutcome::Refused);
         let all = looker
-            .places
+            .locations
             .acquire_many(u32::try_from(ACCOUNT_LOOKS_MAX + 1).unwrap());
         let all = all.await.unwrap();
         assert_eq!(look("acc_b").await.outcome, ProofOutcome::Unreachable, "all are taken");

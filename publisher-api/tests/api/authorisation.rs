@@ -175,22 +175,26 @@ fn check(row: &Row, case: &Case<'_>, asked: &Asked, operation: &Value, marks: &B
     let Asked { answer, sent, .. } = asked;
     let (status, code) = case.expected;
     let text = String::from_utf8_lossy(&answer.body);
-    let told = format!("{} {sent} with {}: {} {text}", row.method, case.who, answer.status);
-    assert_eq!(answer.status, status, "{told}");
+    let reported = format!("{} {sent} with {}: {} {text}", row.method, case.who, answer.status);
+    assert_eq!(answer.status, status, "{reported}");
     assert!(
         operation["responses"][status.to_string()].is_object(),
-        "not in the document: {told}"
+        "not in the document: {reported}"
     );
-    assert_eq!(answer.headers.contains_key("www-authenticate"), status == 401, "{told}");
+    assert_eq!(
+        answer.headers.contains_key("www-authenticate"),
+        status == 401,
+        "{reported}"
+    );
     assert_eq!(
         answer.headers.contains_key("x-ratelimit-limit"),
         case.account.is_some() || row.access == Access::Public,
-        "{told}"
+        "{reported}"
     );
-    assert_eq!(code.is_empty(), status < 400, "{told}");
+    assert_eq!(code.is_empty(), status < 400, "{reported}");
     if status >= 400 {
         let problem = answer.refused(status, code);
-        assert_eq!(problem["requestId"], answer.header("x-request-id"), "{told}");
+        assert_eq!(problem["requestId"], answer.header("x-request-id"), "{reported}");
     }
     let headers = format!("{:?}", answer.headers);
     for (name, marks) in marks {
@@ -200,7 +204,7 @@ fn check(row: &Row, case: &Case<'_>, asked: &Asked, operation: &Value, marks: &B
         for mark in marks.iter().filter(|mark| !sent.contains(mark.as_str())) {
             assert!(
                 !text.contains(mark) && !headers.contains(mark),
-                "{mark} of {name}'s in {told} {headers}"
+                "{mark} of {name}'s in {reported} {headers}"
             );
         }
     }

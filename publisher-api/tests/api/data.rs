@@ -70,7 +70,7 @@ fn counts(rows: &Rows) -> Value {
 }
 
 #[tokio::test]
-async fn all_of_a_publishers_data_is_told() {
+async fn all_of_a_publishers_data_is_reported() {
     let stack = filled(5).await;
     let key = stack.key("example.com,news.example.com", BOTH).await;
     stack.key("rival.example", BOTH).await;
@@ -163,7 +163,7 @@ async fn an_export_is_gone_on_with_from_any_of_its_places() {
         assert_eq!(rest.len(), all.len() - before);
         assert!(rest.iter().all(|row| all.contains(row)));
     }
-    // Another publisher's place says nothing about whose rows come.
+    // Another publisher's location says nothing about whose rows come.
     let rival = stack.key("rival.example", READ).await;
     let (rows, ..) = read(
         &stack
@@ -269,7 +269,7 @@ async fn without_a_warehouse_what_needs_it_is_503_and_the_rest_comes() {
 }
 
 #[tokio::test]
-async fn the_trail_is_told_in_pages() {
+async fn the_trail_is_reported_in_pages() {
     let stack = Stack::start().await;
     let key = stack.key("example.com", BOTH).await;
     let rival = stack.key("rival.example", BOTH).await;

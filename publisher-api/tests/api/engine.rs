@@ -55,7 +55,7 @@ pub(crate) async fn warehouse() -> Warehouse {
     warehouse
 }
 
-/// A place in the log.
+/// A location in the log.
 pub(crate) fn position(offset: u64) -> u128 {
     (1 << 96) | (u128::from(offset) << 16)
 }

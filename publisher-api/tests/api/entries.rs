@@ -12,7 +12,7 @@ fn id(number: u32) -> String {
     format!("0e000000-0000-4000-8000-{number:012}")
 }
 
-fn wish(number: u32) -> Value {
+fn request(number: u32) -> Value {
     json!({
         "entryId": id(number), "url": format!("https://example.com/{number}"), "title": format!("Article {number}"), "authors": ["Ada"],
     })
@@ -27,21 +27,21 @@ async fn bulk(stack: &Stack, key: &str, lines: &str) -> crate::stack::Answer {
 async fn an_entrys_life() {
     let stack = Stack::start().await;
     let key = stack.key("example.com", ALL).await;
-    let made = stack.server.json("POST", PATH, &key, &wish(1)).await;
+    let made = stack.server.json("POST", PATH, &key, &request(1)).await;
     let expected = json!({
         "entryId": ID, "url": "https://example.com/1", "title": "Article 1", "authors": ["Ada"], "domain": "example.com",
         "createdAt": "2027-01-15T08:00:00.000Z", "updatedAt": "2027-01-15T08:00:00.000Z",
     });
     assert_eq!(made.expect(201), expected);
-    let place = format!("{PATH}/{ID}");
-    assert_eq!(made.header("location"), place);
+    let location = format!("{PATH}/{ID}");
+    assert_eq!(made.header("location"), location);
     let first = made.header("etag").to_owned();
-    let again = stack.server.json("POST", PATH, &key, &wish(1)).await;
+    let again = stack.server.json("POST", PATH, &key, &request(1)).await;
     assert_eq!(
         (again.expect(200), again.header("etag")),
         (expected.clone(), first.as_str())
     );
-    let read = stack.server.get(&place, &key).await;
+    let read = stack.server.get(&location, &key).await;
     assert_eq!((read.expect(200), read.header("etag")), (expected, first.as_str()));
 
     stack.pass_ms(1_500);
@@ -49,7 +49,13 @@ async fn an_entrys_life() {
     let kind = ("content-type", "application/merge-patch+json");
     let done = stack
         .server
-        .ask("PATCH", &place, &key, &[kind, ("if-match", &first)], &patch.to_string())
+        .ask(
+            "PATCH",
+            &location,
+            &key,
+            &[kind, ("if-match", &first)],
+            &patch.to_string(),
+        )
         .await;
     let right = json!({
         "entryId": ID, "url": "https://example.com/1", "title": "Right", "authors": [], "domain": "example.com",
@@ -61,31 +67,31 @@ async fn an_entrys_life() {
     for method in ["PATCH", "DELETE"] {
         let stale = stack
             .server
-            .ask(method, &place, &key, &[kind, ("if-match", &first)], "{}")
+            .ask(method, &location, &key, &[kind, ("if-match", &first)], "{}")
             .await;
         stale.refused(412, "precondition_failed");
     }
     let unchanged = stack
         .server
-        .ask("PATCH", &place, &key, &[kind, ("if-match", "*")], "{}")
+        .ask("PATCH", &location, &key, &[kind, ("if-match", "*")], "{}")
         .await;
     assert_eq!(
         (unchanged.expect(200), unchanged.header("etag")),
         (right, second.as_str())
     );
 
-    let listed = stack.server.json("POST", PATH, &key, &wish(1)).await;
+    let listed = stack.server.json("POST", PATH, &key, &request(1)).await;
     let conflict = listed.refused(409, "entry_conflict");
     assert!(conflict["detail"].as_str().unwrap().contains("PATCH"), "{conflict}");
     let erased = stack
         .server
-        .ask("DELETE", &place, &key, &[("if-match", &second)], "")
+        .ask("DELETE", &location, &key, &[("if-match", &second)], "")
         .await;
     assert_eq!((erased.status, erased.text().as_str()), (204, ""));
     for method in ["DELETE", "GET"] {
         stack
             .server
-            .ask(method, &place, &key, &[], "")
+            .ask(method, &location, &key, &[], "")
             .await
             .refused(404, "not_found");
     }
@@ -109,11 +115,11 @@ async fn an_entrys_life() {
 async fn refusals_name_the_place() {
     let stack = Stack::start().await;
     let key = stack.key("example.com", ALL).await;
-    stack.server.json("POST", PATH, &key, &wish(1)).await.expect(201);
+    stack.server.json("POST", PATH, &key, &request(1)).await.expect(201);
     let with = |member: &str, value: Value| {
-        let mut wish = wish(2);
-        wish[member] = value;
-        wish
+        let mut request = request(2);
+        request[member] = value;
+        request
     };
     for (body, pointers) in [
         (
@@ -139,15 +145,15 @@ async fn refusals_name_the_place() {
             .json("POST", PATH, &key, &body)
             .await
             .refused(400, "invalid_body");
-        let told: Vec<&str> = problem["errors"]
+        let reported: Vec<&str> = problem["errors"]
             .as_array()
             .unwrap()
             .iter()
             .map(|e| e["pointer"].as_str().unwrap())
             .collect();
-        assert_eq!(told, pointers, "{body}");
+        assert_eq!(reported, pointers, "{body}");
     }
-    let place = format!("{PATH}/{ID}");
+    let location = format!("{PATH}/{ID}");
     for (body, pointer) in [
         (json!({"title": null}), "/title"),
         (json!({"url": null}), "/url"),
@@ -158,7 +164,7 @@ async fn refusals_name_the_place() {
     ] {
         let problem = stack
             .server
-            .json("PATCH", &place, &key, &body)
+            .json("PATCH", &location, &key, &body)
             .await
             .refused(400, "invalid_body");
         assert_eq!(problem["errors"][0]["pointer"], pointer, "{body}");
@@ -166,7 +172,7 @@ async fn refusals_name_the_place() {
     let elsewhere = json!({"url": "https://www.example.org/"});
     for (method, path, body) in [
         ("POST", PATH, with("url", elsewhere["url"].clone())),
-        ("PATCH", place.as_str(), elsewhere),
+        ("PATCH", location.as_str(), elsewhere),
     ] {
         let problem = stack
             .server
@@ -185,11 +191,11 @@ async fn refusals_name_the_place() {
         asked.refused(400, "invalid_query");
     }
     let headers = [("content-type", "text/plain")];
-    for (method, path) in [("POST", PATH), ("PATCH", &place)] {
+    for (method, path) in [("POST", PATH), ("PATCH", &location)] {
         let asked = stack.server.ask(method, path, &key, &headers, "{}").await;
         asked.refused(415, "unsupported_media_type");
     }
-    let entry = stack.server.get(&place, &key).await.expect(200);
+    let entry = stack.server.get(&location, &key).await.expect(200);
     assert_eq!(entry["title"], "Article 1", "nothing of it was changed");
 }
 
@@ -197,26 +203,26 @@ async fn refusals_name_the_place() {
 async fn an_entry_that_is_known_is_not_sent_again() {
     let stack = Stack::start().await;
     let key = stack.key("example.com", ALL).await;
-    stack.server.json("POST", PATH, &key, &wish(1)).await.expect(201);
-    let place = format!("{PATH}/{ID}");
+    stack.server.json("POST", PATH, &key, &request(1)).await.expect(201);
+    let location = format!("{PATH}/{ID}");
     let ask = async |tags: &str| {
         let headers = [("if-none-match", tags)];
-        stack.server.ask("GET", &place, &key, &headers, "").await
+        stack.server.ask("GET", &location, &key, &headers, "").await
     };
     let first = ask("\"other\"").await;
     assert_eq!(first.status, 200);
     let tag = first.headers["etag"].to_str().unwrap().to_owned();
     for tags in [tag.clone(), format!("W/{tag}"), format!("\"x\", {tag}"), "*".to_owned()] {
-        let known = ask(&tags).await;
+        let unchanged = ask(&tags).await;
         assert_eq!(
-            (known.status, &known.headers["etag"]),
+            (unchanged.status, &unchanged.headers["etag"]),
             (304, &first.headers["etag"]),
             "{tags}"
         );
-        assert!(known.body.is_empty());
+        assert!(unchanged.body.is_empty());
     }
     let title = json!({"title": "Other"});
-    stack.server.json("PATCH", &place, &key, &title).await.expect(200);
+    stack.server.json("PATCH", &location, &key, &title).await.expect(200);
     assert_eq!(ask(&tag).await.status, 200);
 }
 
@@ -227,24 +233,24 @@ async fn a_bulk_tells_of_each_line_and_can_be_sent_again() {
         stack.key("example.com", ALL).await,
         stack.key("rival.example", ALL).await,
     );
-    let mut theirs = wish(7);
+    let mut theirs = request(7);
     theirs["url"] = json!("https://rival.example/7");
     stack.server.json("POST", PATH, &rival, &theirs).await.expect(201);
-    let mut elsewhere = wish(3);
+    let mut elsewhere = request(3);
     elsewhere["url"] = json!("https://other.example/");
-    let mut differs = wish(1);
+    let mut differs = request(1);
     differs["title"] = json!("Another");
     let lines = [
-        wish(1).to_string(),
+        request(1).to_string(),
         String::new(),
-        wish(1).to_string(),
+        request(1).to_string(),
         "{\"url\":".to_owned(),
         elsewhere.to_string(),
         differs.to_string(),
-        wish(7).to_string(),
+        request(7).to_string(),
         json!({"url": "https://example.com/8", "title": "8", format!("{:x<500}", "x"): 1}).to_string(),
         json!({"entryId": id(9), "url": "https://example.com/9", "title": "9", "authors": ["a", ""]}).to_string(),
-        wish(10).to_string(),
+        request(10).to_string(),
     ]
     .join("\n");
     let answer = bulk(&stack, &key, &lines).await.expect(200);
@@ -303,11 +309,11 @@ async fn a_bulk_tells_of_each_line_and_can_be_sent_again() {
     );
 
     // More than one transaction; again, and again with one more.
-    let many: Vec<String> = (100..700).map(|number| wish(number).to_string()).collect();
+    let many: Vec<String> = (100..700).map(|number| request(number).to_string()).collect();
     let many = many.join("\n");
     assert_eq!(bulk(&stack, &key, &many).await.expect(200)["created"], 600);
     assert_eq!(bulk(&stack, &key, &many).await.expect(200)["unchanged"], 600);
-    let more = format!("{many}\r\n{}\r\n", wish(700));
+    let more = format!("{many}\r\n{}\r\n", request(700));
     let answer = bulk(&stack, &key, &more).await.expect(200);
     assert_eq!(
         (&answer["created"], &answer["unchanged"], &answer["refused"]),
@@ -335,7 +341,7 @@ async fn entries_and_bulks_are_bounded() {
     let key = stack.key("example.com", ALL).await;
     let lines = |count: u32| {
         (1..=count)
-            .map(|number| wish(number).to_string())
+            .map(|number| request(number).to_string())
             .collect::<Vec<_>>()
             .join("\n")
     };
@@ -354,10 +360,10 @@ async fn entries_and_bulks_are_bounded() {
     assert_eq!(answer["lines"][3]["code"], "too_many_entries");
     stack
         .server
-        .json("POST", PATH, &key, &wish(9))
+        .json("POST", PATH, &key, &request(9))
         .await
         .refused(409, "too_many_entries");
-    stack.server.json("POST", PATH, &key, &wish(2)).await.expect(200);
+    stack.server.json("POST", PATH, &key, &request(2)).await.expect(200);
 }
 
 #[tokio::test]
@@ -365,11 +371,11 @@ async fn lists_are_read_in_pages() {
     let stack = Stack::start().await;
     let key = stack.key("example.com,example.org", ALL).await;
     for number in 1..=7 {
-        let mut wish = wish(number);
+        let mut request = request(number);
         if number == 4 {
-            wish["url"] = json!("https://example.org/Special?q=4");
+            request["url"] = json!("https://example.org/Special?q=4");
         }
-        stack.server.json("POST", PATH, &key, &wish).await.expect(201);
+        stack.server.json("POST", PATH, &key, &request).await.expect(201);
         stack.pass_ms(1_000);
     }
     let numbers = |page: &Value| -> Vec<u64> {

@@ -1,4 +1,4 @@
-//! Erasures over HTTP, from the request to the end; accounts whose time is over; what is kept
+//! Erasures over HTTP, from the request to the end; accounts whose time is over; what is retained
 //! for a time.
 
 use std::time::Duration;
@@ -84,9 +84,9 @@ fn eraser(stack: &Stack, warehouse: &Warehouse) -> Eraser {
 }
 
 /// The process does it by itself; this only looks.
-async fn done(stack: &Stack, key: &str, place: &str) -> Value {
+async fn done(stack: &Stack, key: &str, location: &str) -> Value {
     for _ in 0..3_000 {
-        let erasure = stack.server.get(place, key).await.expect(200);
+        let erasure = stack.server.get(location, key).await.expect(200);
         if erasure["state"] == "done" {
             return erasure;
         }
@@ -110,9 +110,9 @@ async fn turn_until<F: Future<Output = bool>>(eraser: &Eraser, reached: impl Fn(
 async fn ask(stack: &Stack, key: &str, body: Value) -> String {
     let answer = stack.server.json("POST", PATH, key, &body).await;
     let erasure = answer.expect(202);
-    let place = answer.header("location").to_owned();
-    assert_eq!(place, format!("{PATH}/{}", erasure["erasureId"].as_str().unwrap()));
-    place
+    let location = answer.header("location").to_owned();
+    assert_eq!(location, format!("{PATH}/{}", erasure["erasureId"].as_str().unwrap()));
+    location
 }
 
 #[tokio::test]
@@ -120,8 +120,8 @@ async fn clients_are_erased_and_the_numbers_stay() {
     let (stack, warehouse) = filled().await;
     let key = stack.key("example.com", ALL).await;
     let rival = stack.key("rival.example", ALL).await;
-    let place = ask(&stack, &key, json!({"receiptClientMetadata": true})).await;
-    let erasure = done(&stack, &key, &place).await;
+    let location = ask(&stack, &key, json!({"receiptClientMetadata": true})).await;
+    let erasure = done(&stack, &key, &location).await;
     assert_eq!(erasure["erased"], json!({"receipts": 5, "rejected": 1, "evidence": 0}));
     let export = |name: &'static str| format!("/api/v1/publisher/export?collection={name}");
     let mine = stack.server.get(&export("receipts"), &key).await.text();
@@ -155,7 +155,7 @@ async fn clients_are_erased_and_the_numbers_stay() {
     let gone = || async { warehouse.metadata_left(&left).await.unwrap().is_none() };
     turn_until(&eraser(&stack, &warehouse), gone).await;
     // Nobody sees another's erasure.
-    let foreign = stack.server.get(&place, &rival).await.refused(404, "not_found");
+    let foreign = stack.server.get(&location, &rival).await.refused(404, "not_found");
     let none = stack
         .server
         .get(&format!("{PATH}/era_0"), &rival)
@@ -176,7 +176,7 @@ async fn aggregates_lose_their_clients_before_an_erasure_is_done() {
     let (stack, warehouse) = without_writer().await;
     let usage = Usage::new(warehouse.clone());
     let key = stack.key("example.com", ALL).await;
-    let place = ask(&stack, &key, json!({"receiptClientMetadata": true})).await;
+    let location = ask(&stack, &key, json!({"receiptClientMetadata": true})).await;
     // Without a writer it can't be done.
     for _ in 0..3_000 {
         if !usage.pending_rebuilds().await.unwrap().is_empty() {
@@ -184,9 +184,9 @@ async fn aggregates_lose_their_clients_before_an_erasure_is_done() {
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    assert_eq!(stack.server.get(&place, &key).await.expect(200)["state"], "running");
+    assert_eq!(stack.server.get(&location, &key).await.expect(200)["state"], "running");
     tokio::spawn(execute_rebuilds(warehouse.clone()));
-    done(&stack, &key, &place).await;
+    done(&stack, &key, &location).await;
     let names = |publisher: &str| {
         let sql = format!(
             "SELECT groupUniqArray(toString(client_name)) FROM usage WHERE grain = 'client' AND publisher = '{publisher}'"
@@ -210,8 +210,8 @@ async fn entries_and_names_are_erased() {
         let made = stack.server.json("POST", entries, &key, &body).await.expect(201);
         ids.push(made["entryId"].as_str().unwrap().to_owned());
     }
-    let place = ask(&stack, &key, json!({"entryIds": [ids[1]], "personalData": true})).await;
-    let erasure = done(&stack, &key, &place).await;
+    let location = ask(&stack, &key, json!({"entryIds": [ids[1]], "personalData": true})).await;
+    let erasure = done(&stack, &key, &location).await;
     assert_eq!(
         (
             erasure["erased"]["entries"].as_u64(),
@@ -229,8 +229,8 @@ async fn entries_and_names_are_erased() {
         .get(&format!("{entries}/{}", ids[0]), &key)
         .await
         .expect(200);
-    let place = ask(&stack, &key, json!({"allEntries": true})).await;
-    assert_eq!(done(&stack, &key, &place).await["erased"]["entries"], 2);
+    let location = ask(&stack, &key, json!({"allEntries": true})).await;
+    assert_eq!(done(&stack, &key, &location).await["erased"]["entries"], 2);
     let left = stack.server.get(entries, &key).await.expect(200);
     assert_eq!(left["entries"], json!([]));
     let trail = stack.server.get("/api/v1/publisher/trail", &key).await.text();
@@ -261,8 +261,8 @@ async fn an_erasure_begins_a_day_later_and_can_be_cancelled_until_then() {
         entries.push(made.expect(201)["entryId"].as_str().unwrap().to_owned());
     }
     let there = async |number: usize| {
-        let place = format!("/api/v1/publisher/entries/{}", entries[number]);
-        stack.server.get(&place, &key).await.status == 200
+        let location = format!("/api/v1/publisher/entries/{}", entries[number]);
+        stack.server.get(&location, &key).await.status == 200
     };
     let clients = async || {
         let export = stack
@@ -271,8 +271,8 @@ async fn an_erasure_begins_a_day_later_and_can_be_cancelled_until_then() {
             .await;
         export.text().matches("\"organization\":\"Readers\"").count()
     };
-    let show = async |place: &str| stack.server.get(place, &key).await.expect(200);
-    let cancel = async |place: &str, key: &str| stack.server.ask("DELETE", place, key, &[], "").await;
+    let show = async |location: &str| stack.server.get(location, &key).await.expect(200);
+    let cancel = async |location: &str, key: &str| stack.server.ask("DELETE", location, key, &[], "").await;
 
     let all = json!({"entryIds": [entries[0]], "receiptClientMetadata": true});
     let first = ask(&stack, &key, all).await;
@@ -384,7 +384,7 @@ async fn what_cant_be_erased_is_refused_with_its_place() {
 async fn replicas_erase_once() {
     let (stack, warehouse) = filled().await;
     let key = stack.key("example.com", ALL).await;
-    let place = ask(&stack, &key, json!({"receiptClientMetadata": true, "allEntries": true})).await;
+    let location = ask(&stack, &key, json!({"receiptClientMetadata": true, "allEntries": true})).await;
     let erasers = [
         eraser(&stack, &warehouse),
         eraser(&stack, &warehouse),
@@ -394,7 +394,7 @@ async fn replicas_erase_once() {
     for turn in futures_util::future::join_all(turns).await {
         turn.unwrap();
     }
-    let erasure = done(&stack, &key, &place).await;
+    let erasure = done(&stack, &key, &location).await;
     assert_eq!(erasure["erased"]["receipts"], 5);
     let trail = stack.server.get("/api/v1/publisher/trail", &key).await.text();
     assert_eq!(trail.matches("erasure.finish").count(), 1);
@@ -402,13 +402,13 @@ async fn replicas_erase_once() {
 }
 
 #[tokio::test]
-async fn a_warehouse_that_is_away_is_told_and_waited_for() {
+async fn a_warehouse_that_is_away_is_reported_and_waited_for() {
     let stack = Stack::start_with(at_once(), |_| {}).await;
     let key = stack.key("example.com", ALL).await;
-    let place = ask(&stack, &key, json!({"receiptClientMetadata": true})).await;
+    let location = ask(&stack, &key, json!({"receiptClientMetadata": true})).await;
     let mut erasure = Value::Null;
     for _ in 0..3_000 {
-        erasure = stack.server.get(&place, &key).await.expect(200);
+        erasure = stack.server.get(&location, &key).await.expect(200);
         if erasure["problem"] != Value::Null {
             break;
         }
@@ -416,7 +416,7 @@ async fn a_warehouse_that_is_away_is_told_and_waited_for() {
     }
     assert_eq!(erasure["state"], "running");
     let warehouse = engine::warehouse().await;
-    let ended = || async { stack.server.get(&place, &key).await.expect(200)["state"] == "done" };
+    let ended = || async { stack.server.get(&location, &key).await.expect(200)["state"] == "done" };
     turn_until(&eraser(&stack, &warehouse), ended).await;
 }
 

@@ -28,14 +28,14 @@ async fn start() -> (Stack, String, String) {
         .await
         .unwrap()
         .unwrap();
-    let wish = accounts::KeyWish {
+    let request = accounts::KeyRequest {
         name: "limited".to_owned(),
         scopes: ALL.to_vec(),
         domains: Some(vec!["a.example".parse().unwrap()]),
         expires_at_ms: accounts.now_ms() + 86_400_000,
     };
     let limited = accounts
-        .create_key(&account_id, wish, "user:test")
+        .create_key(&account_id, request, "user:test")
         .await
         .unwrap()
         .api_key;
@@ -43,14 +43,14 @@ async fn start() -> (Stack, String, String) {
 }
 
 async fn entry(stack: &Stack, key: &str, url: &str) -> String {
-    let wish = json!({"url": url, "title": "t"});
-    let made = stack.server.json("POST", ENTRIES, key, &wish).await.expect(201);
+    let request = json!({"url": url, "title": "t"});
+    let made = stack.server.json("POST", ENTRIES, key, &request).await.expect(201);
     text(&made["entryId"]).to_owned()
 }
 
 /// Checks that a request is refused for its domain, and says what to do.
 #[track_caller]
-fn told(refused: &Value, domain: &str) {
+fn reported(refused: &Value, domain: &str) {
     let detail = text(&refused["detail"]);
     assert!(
         detail.contains("limited to a.example") && detail.contains(domain) && detail.contains("without a limit"),
@@ -65,13 +65,13 @@ async fn entries_of_other_domains_are_none_of_the_keys() {
     let mut others = Vec::new();
     for url in ["https://b.example/1", "https://shop.a.example/1"] {
         others.push(entry(&stack, &all, url).await);
-        let wish = json!({"url": url.replace('1', "2"), "title": "t"});
+        let request = json!({"url": url.replace('1', "2"), "title": "t"});
         let refused = stack
             .server
-            .json("POST", ENTRIES, &limited, &wish)
+            .json("POST", ENTRIES, &limited, &request)
             .await
             .refused(403, "key_domains");
-        told(&refused, url.split('/').nth(2).unwrap());
+        reported(&refused, url.split('/').nth(2).unwrap());
     }
     let listed = async |key: &str| {
         let page = stack.server.get(ENTRIES, key).await.expect(200);
@@ -111,7 +111,7 @@ async fn entries_of_other_domains_are_none_of_the_keys() {
         .json("PATCH", &path, &limited, &moving)
         .await
         .refused(403, "key_domains");
-    told(&refused, "b.example");
+    reported(&refused, "b.example");
     assert_eq!(
         stack.server.json("PATCH", &path, &limited, &rename).await.expect(200)["title"],
         "other"
@@ -129,50 +129,54 @@ async fn erasures_stay_within_the_keys_domains() {
     let (stack, all, limited) = start().await;
     let mine = entry(&stack, &limited, "https://a.example/1").await;
     let other = entry(&stack, &all, "https://b.example/1").await;
-    for wish in [json!({"allEntries": true}), json!({"personalData": true})] {
+    for request in [json!({"allEntries": true}), json!({"personalData": true})] {
         let refused = stack
             .server
-            .json("POST", ERASURES, &limited, &wish)
+            .json("POST", ERASURES, &limited, &request)
             .await
             .refused(403, "key_domains");
         assert!(text(&refused["detail"]).contains("limited to a.example"), "{refused}");
     }
     // Entries of other domains and unknown ones get the same answer.
     for foreign in [other.as_str(), "00000000-0000-4000-8000-000000000009"] {
-        let wish = json!({"entryIds": [mine, foreign]});
-        let refused = stack.server.json("POST", ERASURES, &limited, &wish).await;
+        let request = json!({"entryIds": [mine, foreign]});
+        let refused = stack.server.json("POST", ERASURES, &limited, &request).await;
         let refused = refused.refused(404, "not_found");
         let wanted = format!("this API key's domains have no entry {foreign}; leave it out of entryIds");
         assert_eq!(refused["detail"], wanted);
     }
-    let wish = json!({"entryIds": [mine]});
-    let own = stack.server.json("POST", ERASURES, &limited, &wish).await.expect(202);
-    let wish = json!({"entryIds": [other]});
-    let theirs = stack.server.json("POST", ERASURES, &all, &wish).await.expect(202);
-    let place = |erasure: &Value| format!("{ERASURES}/{}", text(&erasure["erasureId"]));
-    stack.server.get(&place(&own), &limited).await.expect(200);
+    let request = json!({"entryIds": [mine]});
+    let own = stack
+        .server
+        .json("POST", ERASURES, &limited, &request)
+        .await
+        .expect(202);
+    let request = json!({"entryIds": [other]});
+    let theirs = stack.server.json("POST", ERASURES, &all, &request).await.expect(202);
+    let location = |erasure: &Value| format!("{ERASURES}/{}", text(&erasure["erasureId"]));
+    stack.server.get(&location(&own), &limited).await.expect(200);
     stack
         .server
-        .get(&place(&theirs), &limited)
+        .get(&location(&theirs), &limited)
         .await
         .refused(404, "not_found");
-    stack.server.get(&place(&own), &all).await.expect(200);
+    stack.server.get(&location(&own), &all).await.expect(200);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn verification_operators_and_exports_honour_the_limit() {
     let (stack, all, limited) = start().await;
-    let wish = json!({"domain": "b.example", "method": "dns"});
-    told(
+    let request = json!({"domain": "b.example", "method": "dns"});
+    reported(
         &stack
             .server
-            .json("POST", GENERATE, &limited, &wish)
+            .json("POST", GENERATE, &limited, &request)
             .await
             .refused(403, "key_domains"),
         "b.example",
     );
     let both = json!({"domain": "a.example,new.example"});
-    told(
+    reported(
         &stack
             .server
             .json("POST", GENERATE, &limited, &both)
@@ -183,7 +187,7 @@ async fn verification_operators_and_exports_honour_the_limit() {
     let renew = "/api/v1/verification/renew";
     stack
         .server
-        .json("POST", renew, &limited, &wish)
+        .json("POST", renew, &limited, &request)
         .await
         .refused(403, "key_domains");
     for path in [
@@ -214,15 +218,15 @@ async fn verification_operators_and_exports_honour_the_limit() {
     stack.server.json("POST", GENERATE, &limited, &own).await.expect(200);
     // Operators are made of domains too.
     let operators = "/api/v1/operators";
-    let wish = json!({"domain": "b.example"});
+    let request = json!({"domain": "b.example"});
     stack
         .server
-        .json("POST", operators, &limited, &wish)
+        .json("POST", operators, &limited, &request)
         .await
         .refused(403, "key_domains");
-    let theirs = stack.server.json("POST", operators, &all, &wish).await.json();
-    let place = format!("{operators}/{}", text(&theirs["operatorId"]));
-    stack.server.get(&place, &limited).await.refused(404, "not_found");
+    let theirs = stack.server.json("POST", operators, &all, &request).await.json();
+    let location = format!("{operators}/{}", text(&theirs["operatorId"]));
+    stack.server.get(&location, &limited).await.refused(404, "not_found");
     let listed = stack.server.get(operators, &limited).await.expect(200);
     assert!(!listed.to_string().contains("b.example"), "{listed}");
     // What is about the whole account needs a key for it.
@@ -240,18 +244,18 @@ async fn a_person_makes_keys_for_some_of_their_domains() {
     let provider = Provider::new();
     let stack = provider.stack().await;
     let token = provider.token("anna");
-    let wish = |domains: Value| json!({"name": "a", "scope": ["read"], "expiresIn": "30d", "domains": domains});
+    let request = |domains: Value| json!({"name": "a", "scope": ["read"], "expiresIn": "30d", "domains": domains});
     // Nothing is verified yet.
     let refused = stack
         .server
-        .json("POST", KEYS, &token, &wish(json!(["a.example"])))
+        .json("POST", KEYS, &token, &request(json!(["a.example"])))
         .await
         .refused(400, "invalid_body");
     assert_eq!(refused["errors"][0]["pointer"], "/domains/0");
     assert!(text(&refused["detail"]).contains("verify it first"), "{refused}");
     let all = stack
         .server
-        .json("POST", KEYS, &token, &wish(Value::Null))
+        .json("POST", KEYS, &token, &request(Value::Null))
         .await
         .expect(201);
     assert!(all.get("domains").is_none());
@@ -270,16 +274,16 @@ async fn a_person_makes_keys_for_some_of_their_domains() {
     }
     let made = stack
         .server
-        .json("POST", KEYS, &token, &wish(json!(["B.example"])))
+        .json("POST", KEYS, &token, &request(json!(["B.example"])))
         .await
         .expect(201);
     assert_eq!(made["domains"], json!(["b.example"]));
-    let place = format!("{KEYS}/{}", text(&made["keyId"]));
+    let location = format!("{KEYS}/{}", text(&made["keyId"]));
     assert_eq!(
-        stack.server.get(&place, &token).await.expect(200)["domains"],
+        stack.server.get(&location, &token).await.expect(200)["domains"],
         json!(["b.example"])
     );
-    let rotate = format!("{place}/rotate");
+    let rotate = format!("{location}/rotate");
     let rotated = stack.server.json("POST", &rotate, &token, &json!({})).await.expect(201);
     assert_eq!(rotated["domains"], json!(["b.example"]), "a rotation widens nothing");
     let principal = stack
@@ -297,7 +301,7 @@ async fn a_person_makes_keys_for_some_of_their_domains() {
     ] {
         let refused = stack
             .server
-            .json("POST", KEYS, &token, &wish(domains))
+            .json("POST", KEYS, &token, &request(domains))
             .await
             .refused(400, "invalid_body");
         assert_eq!(refused["errors"][0]["pointer"], pointer, "{refused}");
@@ -305,7 +309,7 @@ async fn a_person_makes_keys_for_some_of_their_domains() {
     // An API key makes no keys at all.
     let key = text(&made["apiKey"]);
     assert_eq!(
-        stack.server.json("POST", KEYS, key, &wish(Value::Null)).await.status,
+        stack.server.json("POST", KEYS, key, &request(Value::Null)).await.status,
         401
     );
 }

@@ -8,12 +8,12 @@ use crate::stack::{Answer, DAY_MS, Stack};
 
 const PATH: &str = "/api/v1/auth/keys";
 
-fn wish(name: &str) -> Value {
+fn request(name: &str) -> Value {
     json!({"name": name, "scope": ["write", "read"], "expiresIn": "30d"})
 }
 
 async fn make(stack: &Stack, token: &str, name: &str) -> Value {
-    stack.server.json("POST", PATH, token, &wish(name)).await.expect(201)
+    stack.server.json("POST", PATH, token, &request(name)).await.expect(201)
 }
 
 /// Moves the account of a user to a tier.
@@ -32,7 +32,7 @@ async fn a_key_is_made_used_and_revoked() {
     let provider = Provider::new();
     let stack = provider.stack().await;
     let token = provider.token("anna");
-    let made = stack.server.json("POST", PATH, &token, &wish("dashboard")).await;
+    let made = stack.server.json("POST", PATH, &token, &request("dashboard")).await;
     let body = made.expect(201);
     let id = text(&body["keyId"]);
     let expected = json!({
@@ -45,19 +45,19 @@ async fn a_key_is_made_used_and_revoked() {
     // It is a key, of an account that has nothing verified yet.
     let page = stack.server.get("/api/v1/publisher/entries", key).await.expect(200);
     assert_eq!(page["entries"], json!([]));
-    let place = format!("{PATH}/{id}");
-    let one = stack.server.get(&place, &token).await.expect(200);
-    let known = json!({
+    let location = format!("{PATH}/{id}");
+    let one = stack.server.get(&location, &token).await.expect(200);
+    let listed = json!({
         "keyId": id, "name": "dashboard", "scope": ["read", "write"], "status": "active", "createdAt": "2027-01-15T08:00:00.000Z",
         "expiresAt": "2027-02-14T08:00:00.000Z", "revokedAt": null, "replacedBy": null,
     });
-    assert_eq!(one, known);
+    assert_eq!(one, listed);
     assert_eq!(
         stack.server.get(PATH, &token).await.expect(200),
-        json!({"keys": [known], "nextCursor": null})
+        json!({"keys": [listed], "nextCursor": null})
     );
     for _ in 0..2 {
-        let revoked = stack.server.ask("DELETE", &place, &token, &[], "").await;
+        let revoked = stack.server.ask("DELETE", &location, &token, &[], "").await;
         assert_eq!((revoked.status, revoked.body.len()), (204, 0));
     }
     stack
@@ -65,7 +65,7 @@ async fn a_key_is_made_used_and_revoked() {
         .get("/api/v1/publisher/entries", key)
         .await
         .refused(401, "invalid_api_key");
-    let one = stack.server.get(&place, &token).await.expect(200);
+    let one = stack.server.get(&location, &token).await.expect(200);
     assert_eq!(
         (&one["status"], &one["revokedAt"]),
         (&json!("revoked"), &json!("2027-01-15T08:00:00.000Z"))
@@ -73,16 +73,16 @@ async fn a_key_is_made_used_and_revoked() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_wish_that_cant_be_met_says_where_and_why() {
+async fn a_request_that_cant_be_met_says_where_and_why() {
     let provider = Provider::new();
     let stack = provider.stack().await;
     let token = provider.token("anna");
     let with = |name: &str, value: Value| {
-        let mut wish = wish("a");
-        wish[name] = value;
-        wish
+        let mut request = request("a");
+        request[name] = value;
+        request
     };
-    for (wish, pointer, told) in [
+    for (request, pointer, reported) in [
         (with("expiresIn", json!("30")), "/expiresIn", "a number and a unit"),
         (with("expiresIn", json!("30m")), "/expiresIn", "30d"),
         (with("expiresIn", json!("1.5y")), "/expiresIn", "30d"),
@@ -109,12 +109,12 @@ async fn a_wish_that_cant_be_met_says_where_and_why() {
     ] {
         let refused = stack
             .server
-            .json("POST", PATH, &token, &wish)
+            .json("POST", PATH, &token, &request)
             .await
             .refused(400, "invalid_body");
-        assert_eq!(refused["errors"][0]["pointer"], pointer, "{wish}: {refused}");
+        assert_eq!(refused["errors"][0]["pointer"], pointer, "{request}: {refused}");
         let detail = text(&refused["errors"][0]["detail"]);
-        assert!(detail.contains(told), "{wish}: {detail}");
+        assert!(detail.contains(reported), "{request}: {detail}");
     }
     let answer = stack
         .server
@@ -130,19 +130,19 @@ async fn a_key_is_replaced_with_an_overlap() {
     let stack = provider.stack().await;
     let token = &provider.lasting_token("anna");
     let old = make(&stack, token, "dashboard").await;
-    let place = format!("{PATH}/{}/rotate", text(&old["keyId"]));
-    let rotate = async |place: &str, body: Value| stack.server.json("POST", place, token, &body).await;
+    let location = format!("{PATH}/{}/rotate", text(&old["keyId"]));
+    let rotate = async |location: &str, body: Value| stack.server.json("POST", location, token, &body).await;
     for (body, pointer) in [
         (json!({"overlap": "31d"}), "/overlap"),
         (json!({"overlap": "0"}), "/overlap"),
         (json!({"overlap": "1d", "expiresIn": "1s"}), "/expiresIn"),
         (json!({"overlap": 0}), "/overlap"),
     ] {
-        let refused = rotate(&place, body).await.refused(400, "invalid_body");
+        let refused = rotate(&location, body).await.refused(400, "invalid_body");
         assert_eq!(refused["errors"][0]["pointer"], pointer, "{refused}");
     }
     stack.pass_ms(DAY_MS);
-    let done = rotate(&place, json!({"overlap": "12h", "expiresIn": "1y"})).await;
+    let done = rotate(&location, json!({"overlap": "12h", "expiresIn": "1y"})).await;
     let new = done.expect(201);
     let expected = json!({
         "apiKey": new["apiKey"], "keyId": new["keyId"], "scope": ["read", "write"], "expiresAt": "2028-01-16T08:00:00.000Z",
@@ -152,7 +152,7 @@ async fn a_key_is_replaced_with_an_overlap() {
     assert_eq!(done.header("location"), format!("{PATH}/{}", text(&new["keyId"])));
     let works = async |key: &Value| stack.deps.accounts.authenticate(text(&key["apiKey"])).await;
     assert!(works(&old).await.is_ok() && works(&new).await.is_ok());
-    let again = rotate(&place, json!({})).await.refused(409, "key_ended");
+    let again = rotate(&location, json!({})).await.refused(409, "key_ended");
     assert!(text(&again["detail"]).contains(text(&new["keyId"])), "{again}");
     let listed = stack.server.get(PATH, token).await.expect(200);
     assert_eq!(listed["keys"][1]["replacedBy"], new["keyId"]);
@@ -160,11 +160,11 @@ async fn a_key_is_replaced_with_an_overlap() {
     assert!(matches!(works(&old).await, Err(AuthError::Expired)));
     assert!(works(&new).await.is_ok());
     // At once, for a key that got into the wrong hands.
-    let place = format!("{PATH}/{}/rotate", text(&new["keyId"]));
-    let newest = rotate(&place, json!({"overlap": "0h"})).await.expect(201);
+    let location = format!("{PATH}/{}/rotate", text(&new["keyId"]));
+    let newest = rotate(&location, json!({"overlap": "0h"})).await.expect(201);
     assert!(matches!(works(&new).await, Err(AuthError::Revoked)));
     assert!(works(&newest).await.is_ok());
-    rotate(&place, json!({})).await.refused(409, "key_ended");
+    rotate(&location, json!({})).await.refused(409, "key_ended");
 }
 
 /// Text that is no ID is answered as a key that isn't there.
@@ -260,11 +260,15 @@ async fn keys_of_an_account_share_its_quotas() {
                 (200, (limit, left.to_string().as_str()))
             );
         }
-        // One made later, and one that takes another's place, have what is left.
+        // One made later, and one that takes another's location, have what is left.
         let later = make(&stack, &anna, "c").await;
         assert_eq!(quota(&get(&later).await), (limit, "1"));
-        let place = format!("{PATH}/{}/rotate", text(&keys[0]["keyId"]));
-        let rotated = stack.server.json("POST", &place, &anna, &json!({})).await.expect(201);
+        let location = format!("{PATH}/{}/rotate", text(&keys[0]["keyId"]));
+        let rotated = stack
+            .server
+            .json("POST", &location, &anna, &json!({}))
+            .await
+            .expect(201);
         assert_eq!(quota(&get(&rotated).await), (limit, "0"));
         for key in [&keys[0], &keys[1], &later, &rotated] {
             let refused = get(key).await;
@@ -274,8 +278,8 @@ async fn keys_of_an_account_share_its_quotas() {
         let others = make(&stack, &bert, "b").await;
         assert_eq!(quota(&get(&others).await), (limit, "5"));
         // Whoever has a JWT can still revoke a key that used the quota up.
-        let place = format!("{PATH}/{}", text(&later["keyId"]));
-        assert_eq!(stack.server.ask("DELETE", &place, &anna, &[], "").await.status, 204);
+        let location = format!("{PATH}/{}", text(&later["keyId"]));
+        assert_eq!(stack.server.ask("DELETE", &location, &anna, &[], "").await.status, 204);
     }
 }
 
@@ -313,7 +317,7 @@ async fn an_answer_names_the_tiers_limit_of_keys() {
     for number in 0..5 {
         keys.push(make(&stack, &token, &number.to_string()).await);
     }
-    let refused = stack.server.json("POST", PATH, &token, &wish("one more")).await;
+    let refused = stack.server.json("POST", PATH, &token, &request("one more")).await;
     let refused = refused.refused(409, "too_many_keys");
     let detail = text(&refused["detail"]);
     for part in [
@@ -324,8 +328,8 @@ async fn an_answer_names_the_tiers_limit_of_keys() {
         assert!(detail.contains(part), "{detail}");
     }
     let rotate = async |key: &Value| {
-        let place = format!("{PATH}/{}/rotate", text(&key["keyId"]));
-        stack.server.json("POST", &place, &token, &json!({})).await
+        let location = format!("{PATH}/{}/rotate", text(&key["keyId"]));
+        stack.server.json("POST", &location, &token, &json!({})).await
     };
     let mut newest = Value::Null;
     for key in &keys {

@@ -48,9 +48,9 @@ async fn a_url_has_one_entry_id_before_and_after_it_is_listed() {
     assert_eq!(look_up(&stack, "https://example.com/a").await.expect(200), unlisted);
 
     // The ID that clients used is the entry's, if the publisher names no other.
-    let wish = json!({"url": "https://example.com/a#part", "title": "A", "authors": ["Ada"]});
-    assert_eq!(create(&stack, &key, &wish).await["entryId"], DERIVED);
-    stack.server.json("POST", ENTRIES, &key, &wish).await.expect(200);
+    let request = json!({"url": "https://example.com/a#part", "title": "A", "authors": ["Ada"]});
+    assert_eq!(create(&stack, &key, &request).await["entryId"], DERIVED);
+    stack.server.json("POST", ENTRIES, &key, &request).await.expect(200);
     let second = json!({"url": "https://example.com/a", "title": "B"});
     let conflict = stack.server.json("POST", ENTRIES, &key, &second).await;
     conflict.refused(409, "entry_conflict");
@@ -92,8 +92,8 @@ async fn a_url_has_one_entry_id_before_and_after_it_is_listed() {
         look_up(&stack, "https://example.com/c").await.expect(200)["entryId"],
         id
     );
-    let place = format!("{ENTRIES}/{DERIVED}");
-    assert_eq!(stack.server.ask("DELETE", &place, &key, &[], "").await.status, 204);
+    let location = format!("{ENTRIES}/{DERIVED}");
+    assert_eq!(stack.server.ask("DELETE", &location, &key, &[], "").await.status, 204);
     assert_eq!(look_up(&stack, "https://example.com/a").await.expect(200), unlisted);
     let explicit = json!({"entryId": DERIVED, "url": "https://example.com/a", "title": "A"});
     assert_eq!(create(&stack, &key, &explicit).await["entryId"], DERIVED);

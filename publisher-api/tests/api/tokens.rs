@@ -307,10 +307,10 @@ async fn any_changed_byte_is_refused() {
                 let mut bytes = token.clone().into_bytes();
                 // The neighbour in the alphabet differs in the last bit: where there are spare
                 // bits, in those alone.
-                let place = alphabet.iter().position(|byte| *byte == bytes[at]);
-                bytes[at] = match place {
-                    Some(place) if (at + number) % 2 == 0 => alphabet[place ^ 1],
-                    Some(place) => alphabet[(place + 1 + at) % 64],
+                let location = alphabet.iter().position(|byte| *byte == bytes[at]);
+                bytes[at] = match location {
+                    Some(location) if (at + number) % 2 == 0 => alphabet[location ^ 1],
+                    Some(location) => alphabet[(location + 1 + at) % 64],
                     None => b'A',
                 };
                 if bytes == token.as_bytes() {

@@ -57,13 +57,13 @@ async fn people_see_and_correct_what_is_known_of_them() {
         (json!({"account": {"tier": "enterprise"}}), vec!["/account"]),
     ] {
         let refused = patch(body.clone()).await.refused(400, "invalid_body");
-        let told: Vec<&str> = refused["errors"]
+        let reported: Vec<&str> = refused["errors"]
             .as_array()
             .unwrap()
             .iter()
             .map(|e| e["pointer"].as_str().unwrap())
             .collect();
-        assert_eq!(told, pointers, "{body}");
+        assert_eq!(reported, pointers, "{body}");
         assert!(
             !refused.to_string().contains("Bcc"),
             "what was sent isn't repeated: {refused}"
@@ -95,10 +95,10 @@ async fn a_deletion_waits_and_can_be_taken_back() {
     );
     assert_eq!(ask("GET", ME).await.expect(200)["account"]["deletion"], planned);
     // Everything continues meanwhile.
-    let wish = json!({"name": "a", "scope": ["read"], "expiresIn": "1y"});
+    let request = json!({"name": "a", "scope": ["read"], "expiresIn": "1y"});
     let key = stack
         .server
-        .json("POST", "/api/v1/auth/keys", token, &wish)
+        .json("POST", "/api/v1/auth/keys", token, &request)
         .await
         .expect(201);
     assert!(
@@ -110,13 +110,13 @@ async fn a_deletion_waits_and_can_be_taken_back() {
             .is_ok()
     );
     stack.pass_ms(29 * DAY_MS - 1);
-    let kept = ask("POST", CANCEL).await.expect(200);
-    assert_eq!(kept["account"]["deletion"], Value::Null);
-    assert_eq!(ask("GET", ME).await.expect(200), kept);
+    let restored = ask("POST", CANCEL).await.expect(200);
+    assert_eq!(restored["account"]["deletion"], Value::Null);
+    assert_eq!(ask("GET", ME).await.expect(200), restored);
     ask("POST", CANCEL).await.refused(409, "no_deletion_pending");
     ask("DELETE", ACCOUNT).await.expect(202);
     let now_ms = stack.deps.accounts.now_ms();
-    let account = kept["account"]["id"].as_str().unwrap();
+    let account = restored["account"]["id"].as_str().unwrap();
     let due = stack
         .deps
         .accounts

@@ -61,12 +61,12 @@ async fn a_redirect_counts_within_the_registrable_domain() {
     let outside = "https://other.test/proof";
     world.page("other.test", "/proof", 200, value);
     world.answer("file.test", FILE, redirect(outside));
-    let told = stack.server.get(&check("file.test"), &key).await.expect(200);
-    assert_eq!(told["attempts"][0]["outcome"], "refused", "{told}");
-    let found = text(&told["attempts"][0]["found"][0]);
+    let reported = stack.server.get(&check("file.test"), &key).await.expect(200);
+    assert_eq!(reported["attempts"][0]["outcome"], "refused", "{reported}");
+    let found = text(&reported["attempts"][0]["found"][0]);
     assert!(
         found.contains("other.test") && found.contains("registrable domain"),
-        "{told}"
+        "{reported}"
     );
     assert!(
         world.heads().iter().all(|head| !head.contains("GET /proof ")),
@@ -75,8 +75,8 @@ async fn a_redirect_counts_within_the_registrable_domain() {
     // There and back again is outside too.
     world.answer("other.test", "/proof", redirect("https://file.test/back"));
     world.page("file.test", "/back", 200, value);
-    let told = stack.server.get(&check("file.test"), &key).await.expect(200);
-    assert_eq!(told["verified"], false, "{told}");
+    let reported = stack.server.get(&check("file.test"), &key).await.expect(200);
+    assert_eq!(reported["verified"], false, "{reported}");
     world.page("www.file.test", "/proof", 200, value);
     world.answer("file.test", FILE, redirect("https://www.file.test/proof"));
     let found = stack.server.get(&check("file.test"), &key).await.expect(200);
@@ -86,17 +86,17 @@ async fn a_redirect_counts_within_the_registrable_domain() {
     let page = format!("<!doctype html>{}<body>", text(&meta["record"]["value"]));
     world.page("other.test", "/home", 200, &page);
     world.answer("page.test", "/", redirect("https://other.test/home"));
-    let told = stack.server.get(&check("page.test"), &key).await.expect(200);
-    assert_eq!(told["attempts"][0]["outcome"], "refused", "{told}");
+    let reported = stack.server.get(&check("page.test"), &key).await.expect(200);
+    assert_eq!(reported["attempts"][0]["outcome"], "refused", "{reported}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_public_suffix_includes_no_subdomains() {
     let (world, stack, key) = start().await;
-    let wish = |include: Option<bool>| json!({"domain": "github.io", "method": "dns", "includeSubdomains": include});
+    let request = |include: Option<bool>| json!({"domain": "github.io", "method": "dns", "includeSubdomains": include});
     let refused = stack
         .server
-        .json("POST", GENERATE, &key, &wish(Some(true)))
+        .json("POST", GENERATE, &key, &request(Some(true)))
         .await
         .expect(400);
     assert_eq!(
@@ -110,7 +110,11 @@ async fn a_public_suffix_includes_no_subdomains() {
         "{detail}"
     );
     // By itself it can be verified, and a name below it with what is below that.
-    let alone = stack.server.json("POST", GENERATE, &key, &wish(None)).await.expect(200);
+    let alone = stack
+        .server
+        .json("POST", GENERATE, &key, &request(None))
+        .await
+        .expect(200);
     world.texts(&[(
         "_service-verification.github.io",
         &format!("\"{}\"", text(&alone["token"])),

@@ -10,7 +10,7 @@ use crate::world::World;
 pub(crate) const GENERATE: &str = "/api/v1/verification/generate";
 pub(crate) const RENEW: &str = "/api/v1/verification/renew";
 pub(crate) const STATUS: &str = "/api/v1/verification/status";
-pub(crate) const FILE: &str = "/.well-known/service-verification.txt";
+pub(crate) const FILE: &str = "/.well-listed/service-verification.txt";
 
 pub(crate) fn check(domains: &str) -> String {
     format!("/api/v1/verification/check?domain={domains}")
@@ -25,8 +25,8 @@ pub(crate) async fn start() -> (World, Stack, String) {
 }
 
 pub(crate) async fn generate(stack: &Stack, key: &str, domain: &str, method: &str) -> Value {
-    let wish = json!({"domain": domain, "method": method});
-    stack.server.json("POST", GENERATE, key, &wish).await.expect(200)
+    let request = json!({"domain": domain, "method": method});
+    stack.server.json("POST", GENERATE, key, &request).await.expect(200)
 }
 
 pub(crate) fn text(value: &Value) -> &str {
@@ -56,7 +56,7 @@ async fn each_method_verifies_for_a_year() {
     let file = generate(&stack, &key, "file.test", "https").await;
     assert_eq!(
         (text(&file["record"]["type"]), text(&file["record"]["name"])),
-        ("file", "https://file.test/.well-known/service-verification.txt")
+        ("file", "https://file.test/.well-listed/service-verification.txt")
     );
     world.page("file.test", FILE, 200, text(&file["record"]["value"]));
     let meta = generate(&stack, &key, "page.test", "meta").await;
@@ -82,7 +82,7 @@ async fn each_method_verifies_for_a_year() {
         assert!(principal.covers(domain));
     }
     let status = stack.server.get(STATUS, &key).await.expect(200);
-    let known: Vec<(&str, &str)> = status["domains"]
+    let listed: Vec<(&str, &str)> = status["domains"]
         .as_array()
         .unwrap()
         .iter()
@@ -90,14 +90,14 @@ async fn each_method_verifies_for_a_year() {
         .collect();
     let verified = |domain| (domain, "verified");
     assert_eq!(
-        known,
+        listed,
         ["file.test", "mine.example", "page.test", "shop.test"].map(verified)
     );
     assert_eq!(status["expiryMails"], false);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_isnt_found_is_told() {
+async fn what_isnt_found_is_reported() {
     let (world, stack, key) = start().await;
     let other = text(&generate(&stack, &key, "other.test", "dns").await["token"]).to_owned();
     let token = text(&generate(&stack, &key, "shop.test", "dns").await["token"]).to_owned();
@@ -119,31 +119,31 @@ async fn what_isnt_found_is_told() {
         (vec![(name, wrong.as_str())], "token_found", "no open token"),
     ] {
         world.texts(&texts);
-        let told = stack.server.get(&check("shop.test"), &key).await.expect(200);
+        let reported = stack.server.get(&check("shop.test"), &key).await.expect(200);
         assert_eq!(
-            (&told["verified"], &told["reason"]),
+            (&reported["verified"], &reported["reason"]),
             (&json!(false), &json!("not_found")),
-            "{told}"
+            "{reported}"
         );
-        let attempt = &told["attempts"][0];
+        let attempt = &reported["attempts"][0];
         assert_eq!(
             (text(&attempt["outcome"]), text(&attempt["method"])),
             (outcome, "dns"),
-            "{told}"
+            "{reported}"
         );
-        assert!(text(&attempt["advice"]).contains(advice), "{told}");
-        assert_eq!(attempt["lookedFor"]["name"], name);
+        assert!(text(&attempt["advice"]).contains(advice), "{reported}");
+        assert_eq!(attempt["expected"]["name"], name);
         assert!(
-            !told.to_string().contains(&token[21..]) || outcome == "malformed",
-            "what isn't public isn't told: {told}"
+            !reported.to_string().contains(&token[21..]) || outcome == "malformed",
+            "what isn't public isn't reported: {reported}"
         );
     }
     world.dns.freeze().unwrap();
-    let told = stack.server.get(&check("shop.test"), &key).await.expect(200);
+    let reported = stack.server.get(&check("shop.test"), &key).await.expect(200);
     assert_eq!(
-        (text(&told["reason"]), text(&told["attempts"][0]["outcome"])),
+        (text(&reported["reason"]), text(&reported["attempts"][0]["outcome"])),
         ("unreachable", "unreachable"),
-        "{told}"
+        "{reported}"
     );
     world.dns.thaw().unwrap();
     world.texts(&[(name, &format!("\"{token}\""))]);
@@ -167,13 +167,16 @@ async fn what_isnt_found_is_told() {
         ("page.test", "nothing"),
         ("other.test", "nothing"),
     ] {
-        let told = stack.server.get(&check(domain), &key).await.expect(200);
-        let attempts = told["attempts"].as_array().unwrap();
-        assert!(attempts.iter().any(|attempt| attempt["outcome"] == outcome), "{told}");
+        let reported = stack.server.get(&check(domain), &key).await.expect(200);
+        let attempts = reported["attempts"].as_array().unwrap();
+        assert!(
+            attempts.iter().any(|attempt| attempt["outcome"] == outcome),
+            "{reported}"
+        );
     }
-    let told = stack.server.get(&check("never.test"), &key).await.expect(200);
+    let reported = stack.server.get(&check("never.test"), &key).await.expect(200);
     assert_eq!(
-        (&told["verified"], &told["reason"]),
+        (&reported["verified"], &reported["reason"]),
         (&json!(false), &json!("no_token"))
     );
 }
@@ -214,8 +217,8 @@ async fn several_domains_go_in_one_request_each_with_its_token() {
         .map(|number| format!("d{number}.test"))
         .collect::<Vec<_>>()
         .join(",");
-    let wish = json!({"domain": many, "method": "dns"});
-    let refused = stack.server.json("POST", GENERATE, &key, &wish).await.expect(400);
+    let request = json!({"domain": many, "method": "dns"});
+    let refused = stack.server.json("POST", GENERATE, &key, &request).await.expect(400);
     assert_eq!(refused["errors"][0]["pointer"], "/domain");
     stack
         .server
@@ -236,7 +239,7 @@ async fn several_domains_go_in_one_request_each_with_its_token() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_domain_is_one_accounts_and_nobody_is_told_whose() {
+async fn a_domain_is_one_accounts_and_nobody_learns_whose() {
     let (world, stack, mine) = start().await;
     let theirs = stack.key("theirs.example", BOTH).await;
     let tokens = [
@@ -312,8 +315,8 @@ async fn a_domain_is_one_accounts_and_nobody_is_told_whose() {
 async fn a_renewal_rotates_the_token_and_goes_a_year_on() {
     let (world, stack, key) = start().await;
     let name = "_service-verification.shop.test";
-    let wish = json!({"domain": "shop.test", "method": "dns"});
-    let first = stack.server.json("POST", GENERATE, &key, &wish).await.expect(200);
+    let request = json!({"domain": "shop.test", "method": "dns"});
+    let first = stack.server.json("POST", GENERATE, &key, &request).await.expect(200);
     world.texts(&[(name, &format!("\"{}\"", text(&first["token"])))]);
     let verified = stack.server.get(&check("shop.test"), &key).await.expect(200);
     assert_eq!(verified["includeSubdomains"], true, "as if it were requested");
@@ -335,8 +338,8 @@ async fn a_renewal_rotates_the_token_and_goes_a_year_on() {
     let both = format!("{STATUS}?domain=a.shop.test,shop.test");
     let both = stack.server.get(&both, &key).await.expect(200);
     let states = [0, 1].map(|index| {
-        let known = &both["domains"][index];
-        (&known["domain"], &known["status"], &known["inheritedFrom"])
+        let listed = &both["domains"][index];
+        (&listed["domain"], &listed["status"], &listed["inheritedFrom"])
     });
     let (holds, parent) = (json!("verified"), json!("shop.test"));
     assert_eq!(
@@ -407,10 +410,10 @@ async fn looking_is_bounded_and_needs_the_scopes() {
     stack.server.get(&check("mine.example"), &key).await.expect(200);
     let reader = stack.key("mine.example", READ).await;
     stack.server.get(&check("mine.example"), &reader).await.expect(200);
-    let wish = json!({"domain": "a.test", "method": "dns"});
+    let request = json!({"domain": "a.test", "method": "dns"});
     stack
         .server
-        .json("POST", GENERATE, &reader, &wish)
+        .json("POST", GENERATE, &reader, &request)
         .await
         .refused(403, "insufficient_scope");
     let writer = stack.key("mine.example", &[Scope::Write]).await;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use accounts::{KeyWish, Scope, Subject};
+use accounts::{KeyRequest, Scope, Subject};
 use publisher_api::PublisherConfig;
 use serde_json::{Value, json};
 
@@ -47,22 +47,27 @@ impl Life {
         };
         let accounts = &self.stack.deps.accounts;
         let account_id = accounts.sign_in(&subject).await.unwrap().account_id;
-        let wish = KeyWish {
+        let request = KeyRequest {
             domains: None,
             name: "test".to_owned(),
             scopes: vec![Scope::Read, Scope::Write],
             expires_at_ms: accounts.now_ms() + 1_000 * DAY_MS,
         };
         accounts
-            .create_key(&account_id, wish, "user:test")
+            .create_key(&account_id, request, "user:test")
             .await
             .unwrap()
             .api_key
     }
 
     async fn token(&self, key: &str, domain: &str) -> String {
-        let wish = json!({"domain": domain, "method": "dns"});
-        let made = self.stack.server.json("POST", GENERATE, key, &wish).await.expect(200);
+        let request = json!({"domain": domain, "method": "dns"});
+        let made = self
+            .stack
+            .server
+            .json("POST", GENERATE, key, &request)
+            .await
+            .expect(200);
         text(&made["token"]).to_owned()
     }
 
@@ -226,11 +231,11 @@ async fn a_proof_that_is_gone_suspends_the_domain_until_it_is_back() {
         )
         .await;
     assert_eq!(refused.status, 403, "{}", refused.text());
-    let told = life.check(&key, "shop.test").await;
+    let reported = life.check(&key, "shop.test").await;
     assert_eq!(
-        (&told["verified"], &told["reason"]),
+        (&reported["verified"], &reported["reason"]),
         (&json!(false), &json!("suspended")),
-        "{told}"
+        "{reported}"
     );
     // The owner's check restores it at once.
     life.publish(&[("other.test", &stays), ("shop.test", &gone)]);

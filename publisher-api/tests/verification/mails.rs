@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use accounts::{
-    Accounts, AccountsConfig, ChallengeWish, EntriesWish, ErasureWish, Outbox, RequestedErasure, Subject, URGENT_MS,
-    VERIFICATION_MS, VerificationMethod,
+    Accounts, AccountsConfig, ChallengeRequest, ErasedEntries, NewErasure, Outbox, RequestedErasure, Subject,
+    URGENT_MS, VERIFICATION_MS, VerificationMethod,
 };
 use publisher_api::{Postman, SmtpConfig};
 use tempfile::TempDir;
@@ -21,12 +21,12 @@ use crate::stack::START_MS;
 const LEASE_MS: i64 = 3_600_000;
 
 /// A store and the clock of its replicas.
-struct Place {
+struct Fixture {
     clock: Arc<AtomicI64>,
     data: TempDir,
 }
 
-impl Place {
+impl Fixture {
     fn new() -> Self {
         Self {
             clock: Arc::new(AtomicI64::new(START_MS)),
@@ -61,14 +61,14 @@ async fn publisher(accounts: &Accounts, email: &str, domains: &[&str]) {
     };
     let user = accounts.sign_in(&subject).await.unwrap();
     let domains: Vec<_> = domains.iter().map(|domain| domain.parse().unwrap()).collect();
-    let wish = ChallengeWish {
+    let request = ChallengeRequest {
         account_id: &user.account_id,
         actor: "key:test",
         domains: &domains,
         method: VerificationMethod::Dns,
         include_subdomains: Some(false),
     };
-    for issued in accounts.create_challenges(&wish).await.unwrap() {
+    for issued in accounts.create_challenges(&request).await.unwrap() {
         accounts.verify("key:test", &issued.challenge).await.unwrap();
     }
 }
@@ -85,12 +85,12 @@ fn message_ids(mails: &[String]) -> HashSet<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crash_before_the_text_costs_nothing() {
-    let (server, place) = (MailServer::start(), Place::new());
-    let accounts = place.open().await;
+    let (server, fixture) = (MailServer::start(), Fixture::new());
+    let accounts = fixture.open().await;
     publisher(&accounts, "owner@publisher.test", &["example.com"]).await;
-    place.pass_ms(VERIFICATION_MS - URGENT_MS);
+    fixture.pass_ms(VERIFICATION_MS - URGENT_MS);
     server.set("hold-rcpt");
-    let dying = Postman::new(place.open().await, server.config());
+    let dying = Postman::new(fixture.open().await, server.config());
     let dying = tokio::spawn(async move { dying.round(&CancellationToken::new()).await });
     server.reached("rcpt").await;
     dying.abort();
@@ -102,19 +102,19 @@ async fn a_crash_before_the_text_costs_nothing() {
         0,
         "it may live yet"
     );
-    place.pass_ms(LEASE_MS);
+    fixture.pass_ms(LEASE_MS);
     assert_eq!(other.round(&CancellationToken::new()).await.unwrap().sent, 1);
     assert_eq!(server.taken().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crash_after_the_server_took_it_sends_it_again_under_the_same_message_id() {
-    let (server, place) = (MailServer::start(), Place::new());
-    let accounts = place.open().await;
+    let (server, fixture) = (MailServer::start(), Fixture::new());
+    let accounts = fixture.open().await;
     publisher(&accounts, "owner@publisher.test", &["example.com"]).await;
-    place.pass_ms(VERIFICATION_MS - URGENT_MS);
+    fixture.pass_ms(VERIFICATION_MS - URGENT_MS);
     server.set("hold-data");
-    let dying = Postman::new(place.open().await, server.config());
+    let dying = Postman::new(fixture.open().await, server.config());
     let dying = tokio::spawn(async move { dying.round(&CancellationToken::new()).await });
     server.reached("data").await;
     dying.abort();
@@ -122,7 +122,7 @@ async fn a_crash_after_the_server_took_it_sends_it_again_under_the_same_message_
     server.unset("hold-data");
     let other = Postman::new(accounts.clone(), server.config());
     for sent in [1, 0, 0] {
-        place.pass_ms(LEASE_MS);
+        fixture.pass_ms(LEASE_MS);
         assert_eq!(other.round(&CancellationToken::new()).await.unwrap().sent, sent);
     }
     let taken = server.taken();
@@ -131,11 +131,11 @@ async fn a_crash_after_the_server_took_it_sends_it_again_under_the_same_message_
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_busy_server_is_asked_again_and_a_refusal_is_final() {
-    let (server, place) = (MailServer::start(), Place::new());
-    let accounts = place.open().await;
+    let (server, fixture) = (MailServer::start(), Fixture::new());
+    let accounts = fixture.open().await;
     publisher(&accounts, "owner@publisher.test", &["example.com"]).await;
     publisher(&accounts, "nobody@publisher.test", &["example.org"]).await;
-    place.pass_ms(VERIFICATION_MS - URGENT_MS);
+    fixture.pass_ms(VERIFICATION_MS - URGENT_MS);
     server.set("busy");
     let postman = Postman::new(accounts.clone(), server.config());
     let stop = CancellationToken::new();
@@ -144,13 +144,13 @@ async fn a_busy_server_is_asked_again_and_a_refusal_is_final() {
     assert_eq!((outbox.waiting, outbox.refused), (1, 1));
     server.unset("busy");
     assert_eq!(postman.round(&stop).await.unwrap().sent, 0, "not at once");
-    place.pass_ms(60_000);
+    fixture.pass_ms(60_000);
     assert_eq!(postman.round(&stop).await.unwrap().sent, 1);
     // No server at all: it waits again.
     let mails = server.taken();
     drop(server);
     assert_eq!(mails.len(), 1);
-    place.pass_ms(URGENT_MS);
+    fixture.pass_ms(URGENT_MS);
     let gone = postman.round(&stop).await.unwrap();
     assert_eq!((gone.ended, gone.sent, gone.failed), (2, 0, 2));
     assert_eq!(accounts.outbox().await.unwrap().waiting, 2);
@@ -158,10 +158,10 @@ async fn a_busy_server_is_asked_again_and_a_refusal_is_final() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_server_mails_wait_for_one() {
-    let (server, place) = (MailServer::start(), Place::new());
-    let accounts = place.open().await;
+    let (server, fixture) = (MailServer::start(), Fixture::new());
+    let accounts = fixture.open().await;
     publisher(&accounts, "owner@publisher.test", &["example.com"]).await;
-    place.pass_ms(VERIFICATION_MS - URGENT_MS);
+    fixture.pass_ms(VERIFICATION_MS - URGENT_MS);
     let stop = CancellationToken::new();
     let without = Postman::new(accounts.clone(), SmtpConfig::default());
     let round = without.round(&stop).await.unwrap();
@@ -172,9 +172,9 @@ async fn without_a_server_mails_wait_for_one() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_step_of_an_erasure_is_told_by_one_mail() {
-    let (server, place) = (MailServer::start(), Place::new());
-    let accounts = place.open().await;
+async fn each_step_of_an_erasure_is_reported_by_one_mail() {
+    let (server, fixture) = (MailServer::start(), Fixture::new());
+    let accounts = fixture.open().await;
     let subject = Subject {
         issuer: "https://id.example".to_owned(),
         subject: "owner".to_owned(),
@@ -184,15 +184,15 @@ async fn each_step_of_an_erasure_is_told_by_one_mail() {
     let account_id = accounts.sign_in(&subject).await.unwrap().account_id;
     let replicas = [
         Postman::new(accounts.clone(), server.config()),
-        Postman::new(place.open().await, server.config()),
+        Postman::new(fixture.open().await, server.config()),
     ];
     let request = async || {
-        let wish = ErasureWish {
-            entries: EntriesWish::All,
-            ..ErasureWish::default()
+        let request = NewErasure {
+            entries: ErasedEntries::All,
+            ..NewErasure::default()
         };
         match accounts
-            .request_erasure(&account_id, "key:0123", wish, LEASE_MS)
+            .request_erasure(&account_id, "key:0123", request, LEASE_MS)
             .await
             .unwrap()
         {
@@ -201,13 +201,13 @@ async fn each_step_of_an_erasure_is_told_by_one_mail() {
         }
     };
     // The mails since the last time, whichever replica sends them.
-    let mut known = 0;
-    let mut told = async || {
+    let mut seen = 0;
+    let mut reported = async || {
         for postman in &replicas {
             postman.round(&CancellationToken::new()).await.unwrap();
         }
-        let new = server.taken().split_off(known);
-        known += new.len();
+        let new = server.taken().split_off(seen);
+        seen += new.len();
         new
     };
     let is = |mails: &[String], parts: &[&str]| {
@@ -222,24 +222,27 @@ async fn each_step_of_an_erasure_is_told_by_one_mail() {
     let id = request().await;
     let way_back = format!("DELETE /api/v1/publisher/erasures/{id}");
     is(
-        &told().await,
+        &reported().await,
         &["Subject: An erasure was requested: all entries", &way_back],
     );
     accounts.cancel_erasure(&account_id, &id, "key:0123").await.unwrap();
     accounts.cancel_erasure(&account_id, &id, "key:0123").await.unwrap();
-    is(&told().await, &["Subject: An erasure was cancelled: all entries", &id]);
+    is(
+        &reported().await,
+        &["Subject: An erasure was cancelled: all entries", &id],
+    );
     let id = request().await;
-    is(&told().await, &["Subject: An erasure was requested", &id]);
-    place.pass_ms(LEASE_MS);
+    is(&reported().await, &["Subject: An erasure was requested", &id]);
+    fixture.pass_ms(LEASE_MS);
     assert_eq!(accounts.begin_scheduled_erasures().await.unwrap(), 1);
     assert!(!accounts.erase_some(&id).await.unwrap());
-    assert_eq!(told().await, [""; 0]);
+    assert_eq!(reported().await, [""; 0]);
     assert!(accounts.finish_erasure(&id).await.unwrap());
     let certificate = format!("GET /api/v1/publisher/erasures/{id}");
     is(
-        &told().await,
+        &reported().await,
         &["Subject: An erasure is done: all entries", &certificate],
     );
-    assert_eq!(told().await, [""; 0]);
+    assert_eq!(reported().await, [""; 0]);
     assert_eq!(accounts.outbox().await.unwrap(), Outbox::default());
 }

@@ -107,8 +107,8 @@ def test_damage_is_reported_and_the_file_is_kept(
         ("", "damaged"),
     ]
     assert numbers["damaged"] and "rejected" not in numbers
-    [kept] = (tmp_path / "damaged").iterdir()
-    assert kept.read_bytes() == data and str(kept) in rejected[0].detail
+    [retained] = (tmp_path / "damaged").iterdir()
+    assert retained.read_bytes() == data and str(retained) in rejected[0].detail
     assert not files(tmp_path / "0", ".journal")
 
 
@@ -217,12 +217,12 @@ def test_refused_batches_on_disk_are_bounded(
     new_client: Make, gateway: Gateway, tmp_path: Path, rejected: list[Rejection]
 ) -> None:
     gateway.default = Step(403, code="client_key_unknown")
-    client = new_client(spool_dir=tmp_path, batch_receipts_max=1, spool_kept_bytes_max=3_000)
+    client = new_client(spool_dir=tmp_path, batch_receipts_max=1, spool_retained_bytes_max=3_000)
     for number in range(8):
         client.record(use(number))
     assert client.flush(30) and len(rejected) == 8
-    kept = files(tmp_path / "rejected", ".batch")
-    assert kept and sum(file.stat().st_size for file in kept) <= 3_000
+    retained = files(tmp_path / "rejected", ".batch")
+    assert retained and sum(file.stat().st_size for file in retained) <= 3_000
 
 
 def test_adopted_receipts_count_for_the_queue(

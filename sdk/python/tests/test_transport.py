@@ -70,10 +70,10 @@ def proxy() -> Iterator[Server]:
     """A proxy that forwards whole URLs."""
 
     def forward(method: str, url: str, headers: Any, body: bytes) -> tuple[int, bytes]:
-        kept = {
+        retained = {
             name: headers[name] for name in ("Content-Type", "Content-Encoding") if headers[name]
         }
-        request = Request(url, body or None, kept, method=method)
+        request = Request(url, body or None, retained, method=method)
         with build_opener(ProxyHandler({})).open(request, timeout=30) as answer:
             return answer.status, answer.read()
 

@@ -164,12 +164,12 @@ export class Delivery {
   }
 
   async #openSpool(directory: string): Promise<void> {
-    const { syncIntervalMs, spoolKeptBytesMax, adoptIntervalMs } = this.#limits;
+    const { syncIntervalMs, spoolRetainedBytesMax, adoptIntervalMs } = this.#limits;
     const { logger } = this.#caller;
     // Not awaited: onRejected may call `record`, which waits until the spool is open.
     const onDamaged = (name: string, reason: string, runs: readonly Uint8Array[]) =>
       this.#run(this.#reportDamage(`${name} ${reason}`, runs));
-    const settings = { syncIntervalMs, spoolKeptBytesMax, logger, onDamaged };
+    const settings = { syncIntervalMs, spoolRetainedBytesMax, logger, onDamaged };
     const spool = await host.openSpool(directory, settings);
     this.#store.spool = spool;
     await this.#adopt(spool);
@@ -414,7 +414,7 @@ export class Delivery {
       }
     }
     for (const batch of new Set([...this.#sealed, ...this.#sending])) {
-      if (!(await this.#store.isKept(batch)) && batch.body) lost.push(...receiptsOf(batch.body));
+      if (!(await this.#store.isRetained(batch)) && batch.body) lost.push(...receiptsOf(batch.body));
     }
     return lost;
   }

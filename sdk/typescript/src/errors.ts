@@ -58,7 +58,7 @@ export interface Rejection {
   /** Empty if it can't be read. */
   readonly receiptId: string;
   /**
-   * The service's problem code; `expired` for a receipt that the spool kept longer than
+   * The service's problem code; `expired` for a receipt that the spool retained longer than
    * `spoolHoursMax`; `undelivered` for one that is in no spool when the client is closed; `damaged`
    * for one whose file can't be read.
    */

@@ -27,7 +27,7 @@ export interface Limits {
   /** Time after which the spool gives a batch up. */
   readonly spoolHoursMax: number;
   /** Bytes of refused batches, and of damaged ones, that the spool keeps for people. */
-  readonly spoolKeptBytesMax: number;
+  readonly spoolRetainedBytesMax: number;
 }
 
 export const DEFAULT_LIMITS: Limits = {
@@ -44,7 +44,7 @@ export const DEFAULT_LIMITS: Limits = {
   syncIntervalMs: 100,
   adoptIntervalMs: 30_000,
   spoolHoursMax: 72,
-  spoolKeptBytesMax: 64 << 20,
+  spoolRetainedBytesMax: 64 << 20,
 };
 
 const MAY_BE_ZERO: readonly string[] = ["batchDelayMs", "queueWaitMs", "retryDelayMsMin"];

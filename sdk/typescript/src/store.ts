@@ -60,7 +60,7 @@ export class BatchStore {
 
   /**
    * Sign and store a batch of receipts that `source` has. If the spool can't be written, the batch
-   * is in memory, and `source` is kept until it ends.
+   * is in memory, and `source` is retained until it ends.
    */
   async seal(
     receipts: readonly Uint8Array[],
@@ -96,7 +96,7 @@ export class BatchStore {
   }
 
   /** Return whether the spool has the receipts of a batch, which is stored again if it hasn't. */
-  async isKept({ stem, body, file }: SealedBatch): Promise<boolean> {
+  async isRetained({ stem, body, file }: SealedBatch): Promise<boolean> {
     if (file && this.spool?.has(file.path)) return true;
     return body !== undefined && (await this.#stored(stem, body)) !== undefined;
   }

@@ -174,7 +174,7 @@ inWorld("close stores again what a removed spool had, or reports it", async (wor
 });
 
 inWorld(
-  "a damaged receipt is reported, counted and kept, and the others are sent",
+  "a damaged receipt is reported, counted and retained, and the others are sent",
   async (world) => {
     const { gateway, spoolDir, rejected } = world;
     const first = world.client({ batchDelayMs: 60_000 });
@@ -194,8 +194,8 @@ inWorld(
       [[ids[2], "damaged"]],
     );
     assert.equal(world.counts["damaged"], 1);
-    const [kept, ...more] = files(join(other, "damaged"));
-    assert.deepEqual([readFileSync(kept as string), more.length], [changed, 0]);
+    const [retained, ...more] = files(join(other, "damaged"));
+    assert.deepEqual([readFileSync(retained as string), more.length], [changed, 0]);
     assert.ok(world.logged.some((line) => line.includes(basename(journal))));
   },
 );
@@ -228,7 +228,7 @@ inWorld("rejected batches are sent again by the README's command", async (world)
   assert.deepEqual(idsOf(gateway), [id]);
 });
 
-inWorld("a batch that waited for too long is reported, and kept for people", async (world) => {
+inWorld("a batch that waited for too long is reported, and retained for people", async (world) => {
   const { gateway, spoolDir, rejected } = world;
   gateway.status = 503;
   const client = world.client({ spoolHoursMax: 1e-9 });

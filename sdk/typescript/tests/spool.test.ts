@@ -27,7 +27,7 @@ const reports: { name: string; runs: string[] }[] = [];
 const onDamaged = (name: string, _: string, runs: readonly Uint8Array[]) => {
   reports.push({ name, runs: runs.map((run) => Buffer.from(run).toString("latin1")) });
 };
-const settings = { syncIntervalMs: 1, spoolKeptBytesMax: 1 << 20, logger, onDamaged };
+const settings = { syncIntervalMs: 1, spoolRetainedBytesMax: 1 << 20, logger, onDamaged };
 /** A name of a batch's files. */
 const stem = (time: number) =>
   `${String(time).padStart(13, "0")}-00000000-0000-7000-8000-000000000000`;
@@ -136,19 +136,19 @@ test("a new client takes what an ended one left, and only that", async () => {
     writeFileSync(join(left, "2.batch.part"), "half");
 
     const other = await openSpool(folder, settings);
-    const kept = await other.store(stem(3), bytes("of another client"));
+    const retained = await other.store(stem(3), bytes("of another client"));
     const spool = await openSpool(folder, settings);
     const [list, batch, ...more] = await spool.adopt();
     assert.deepEqual(texts(list?.receipts ?? []), ["a", "b"]);
     assert.equal(list?.stem, stem(1));
     assert.deepEqual(texts([batch?.body as Uint8Array]), ["batch"]);
     assert.equal(more.length, 0);
-    assert.ok(existsSync(kept));
+    assert.ok(existsSync(retained));
     assert.ok(!existsSync(left));
 
     await spool.delete(list?.path as string);
     await spool.delete(batch?.path as string);
-    await other.delete(kept);
+    await other.delete(retained);
     await Promise.all([other.close(), spool.close()]);
     assert.deepEqual(slots(folder), []);
   });
@@ -200,7 +200,7 @@ test("a process that is killed loses its lock", async () => {
     const slot = new URL("../dist/spool/slot.js", import.meta.url).href;
     const program = `
       const { openSpool } = await import(${JSON.stringify(slot)});
-      const spool = await openSpool(${JSON.stringify(folder)}, { syncIntervalMs: 1, spoolKeptBytesMax: 1, logger: console, onDamaged() {} });
+      const spool = await openSpool(${JSON.stringify(folder)}, { syncIntervalMs: 1, spoolRetainedBytesMax: 1, logger: console, onDamaged() {} });
       spool.newJournal(${JSON.stringify(stem(1))}).append(Buffer.from("a"));
       console.log("written");
       setInterval(() => {}, 1_000);`;
@@ -233,7 +233,7 @@ test("a worker of a cluster has a lock of its own", async () => {
         });
         cluster.on("exit", () => process.send("killed"));
       } else {
-        const spool = await openSpool(${JSON.stringify(spoolFolder)}, { syncIntervalMs: 1, spoolKeptBytesMax: 1, logger: console, onDamaged() {} });
+        const spool = await openSpool(${JSON.stringify(spoolFolder)}, { syncIntervalMs: 1, spoolRetainedBytesMax: 1, logger: console, onDamaged() {} });
         await spool.store(${JSON.stringify(stem(1))}, Buffer.from("batch"));
         process.send("opened");
       }`,
@@ -319,9 +319,9 @@ test("of a journal and its damaged batch, the journal is taken", async () => {
   });
 });
 
-test("files that are kept for people are bounded", async () => {
+test("files that are retained for people are bounded", async () => {
   await inFolder(async (folder) => {
-    const spool = await openSpool(folder, { ...settings, spoolKeptBytesMax: 300 });
+    const spool = await openSpool(folder, { ...settings, spoolRetainedBytesMax: 300 });
     for (let count = 1; count <= 9; count++) {
       await spool.reject(await spool.store(stem(count), bytes("x".repeat(92))));
     }

@@ -37,7 +37,7 @@ impl Case {
     async fn new(policy: Policy) -> Self {
         let data = tempfile::tempdir().unwrap();
         let accounts = Accounts::open(&AccountsConfig::default(), data.path()).await.unwrap();
-        let wish = accounts::NewKey {
+        let request = accounts::NewKey {
             domains: vec!["example.com".parse().unwrap()],
             account_id: None,
             tier: None,
@@ -46,7 +46,7 @@ impl Case {
             scopes: vec![Scope::Write],
             expires_at_ms: i64::MAX,
         };
-        let issued = accounts.create_publisher_key(wish).await.unwrap();
+        let issued = accounts.create_publisher_key(request).await.unwrap();
         let shutdown = CancellationToken::new();
         let mut case = Self {
             world: World::new(),
@@ -483,7 +483,7 @@ async fn what_arrives_before_a_publishers_first_verification_is_marked() {
         case.world.caught_up().await;
         expected.push(("shop.example".to_owned(), is_verified));
         assert_eq!(stamps(&case).await, expected);
-        let wish = accounts::NewKey {
+        let request = accounts::NewKey {
             domains: vec!["shop.example".parse().unwrap()],
             account_id: None,
             tier: None,
@@ -493,7 +493,7 @@ async fn what_arrives_before_a_publishers_first_verification_is_marked() {
             expires_at_ms: i64::MAX,
         };
         if !is_verified {
-            case.accounts.create_publisher_key(wish).await.unwrap();
+            case.accounts.create_publisher_key(request).await.unwrap();
         }
     }
     verifier.stop().await;

@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { Problem, problemOf, told } from './problem';
+import { explain, Problem, problemOf } from './problem';
 
 const answer = (status: number, body: unknown, headers: Record<string, string> = {}) =>
   new Response(typeof body === 'string' ? body : JSON.stringify(body), { status, headers });
 
 describe('problems', () => {
-  it('are told in words, each with what to do', async () => {
+  it('are reported in words, each with what to do', async () => {
     for (const [status, code, title] of [
       [400, 'invalid_query', 'This selection can’t be answered'],
       [401, 'invalid_api_key', 'This API key isn’t valid'],
@@ -17,25 +17,25 @@ describe('problems', () => {
       [503, 'warehouse_unavailable', 'Busy or unavailable'],
       [500, 'internal', 'Something went wrong'],
     ] as const) {
-      const words = told(
+      const words = explain(
         await problemOf(answer(status, { code, detail: 'why it is so, in words' }, { 'retry-after': '7' })),
       );
       expect(words.title).toBe(title);
       expect(words.advice.length).toBeGreaterThan(10);
     }
-    expect(told(new Problem(429, 'rate_limited', '', 7)).advice).toBe(
+    expect(explain(new Problem(429, 'rate_limited', '', 7)).advice).toBe(
       'The quota of this key is used up. Trying again in 7 s.',
     );
     const quota = new Problem(429, 'rate_limited', '60 requests are allowed; try again in 7 s', 7);
-    expect(told(quota).advice).toBe('60 requests are allowed. Trying again in 7 s.');
+    expect(explain(quota).advice).toBe('60 requests are allowed. Trying again in 7 s.');
     const streams = new Problem(429, 'rate_limited', 'this account reads two streams; end one first', 10);
-    expect(told(streams, { retried: false }).advice).toBe(
+    expect(explain(streams, { retried: false }).advice).toBe(
       'This account reads two streams; end one first. Try again in 10 s.',
     );
-    expect(told(new Problem(0, 'unreachable', '')).title).toBe('No answer');
+    expect(explain(new Problem(0, 'unreachable', '')).title).toBe('No answer');
     const other = new Problem(403, 'domain_not_verified', 'other.example is not a verified domain');
-    expect(told(other)).toEqual({ title: 'Not your domain', advice: 'other.example is not a verified domain.' });
-    const none = told(new Problem(403, 'domain_not_verified', 'the account has no verified domain'));
+    expect(explain(other)).toEqual({ title: 'Not your domain', advice: 'other.example is not a verified domain.' });
+    const none = explain(new Problem(403, 'domain_not_verified', 'the account has no verified domain'));
     expect(none.title).toBe('No verified domain');
     expect(none.advice).toMatch(/^The account has no verified domain\. POST .* sign in again\.$/);
   });

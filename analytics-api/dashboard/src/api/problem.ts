@@ -1,5 +1,5 @@
 // What went wrong, from the API's problem+json (RFC 9457) or from the network, and how a person is
-// told.
+// reported.
 
 export class Problem extends Error {
   override readonly name = 'Problem';
@@ -61,13 +61,13 @@ export async function problemOf(response: Response): Promise<Problem> {
   );
 }
 
-export interface Told {
+export interface Explanation {
   title: string;
   advice: string;
 }
 
 /** In words: what happened, and what to do. `retried`: the page asks again by itself. */
-export function told(problem: Problem, { retried = true } = {}): Told {
+export function explain(problem: Problem, { retried = true } = {}): Explanation {
   const { title, advice } = inWords(problem, retried);
   // The API's details are parts of sentences; a domain's name stays as it is written.
   const isName = /^[^ ]+\.[^ ]/.test(advice);
@@ -78,7 +78,7 @@ export function told(problem: Problem, { retried = true } = {}): Told {
 const VERIFY =
   'POST /api/v1/verification/generate names a DNS record, file or tag that proves a domain; then sign in again.';
 
-function inWords(problem: Problem, retried: boolean): Told {
+function inWords(problem: Problem, retried: boolean): Explanation {
   const later = problem.retryAfterS === null ? 'in a moment' : `in ${problem.retryAfterS} s`;
   const why = (otherwise: string) => {
     // Who knows when says so, in the sentence's last part.

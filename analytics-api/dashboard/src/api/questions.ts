@@ -26,7 +26,7 @@ async function heard<T extends Completeness>(asked: Promise<{ data?: T; response
   const { data, response } = await asked;
   if (data === undefined) throw new Error('an answer without content');
   // The same numbers out of the browser's cache are complete further than when they were first
-  // told: then the header knows better.
+  // reported: then the header knows better.
   const through = response.headers.get('x-complete-through');
   const incomplete = through === null ? data.incomplete : response.headers.get('x-incomplete') === 'true';
   heardWatermark(through ?? data.completeThrough, incomplete ?? false);

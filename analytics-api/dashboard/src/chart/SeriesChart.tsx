@@ -112,7 +112,7 @@ export function SeriesChart({ series, interval, tz, completeMs, noun, onZoom }: 
           </span>
         )}
       </p>
-      {/* A slider over the buckets: what arrow keys do is known, and its value is read out. */}
+      {/* A slider over the buckets: what arrow keys do is standard, and its value is read out. */}
       <div
         class="plot"
         ref={into}

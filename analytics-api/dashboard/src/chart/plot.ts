@@ -13,7 +13,7 @@ export interface PlotOptions {
   onSelect: (from: number, to: number) => void;
 }
 
-/** Beyond it single bars can't be told apart: then one outline per layer. */
+/** Beyond it single bars can't be distinguished: then one outline per layer. */
 const BARS_MAX = 240;
 const HOUR_S = 3600;
 const DAY_S = 86_400;

@@ -68,7 +68,7 @@ async function fill(tz: string, domain: string | null, stop: AbortSignal): Promi
 /** Two payloads under one id are two receipts. */
 export const idOf = (receipt: LiveReceipt): string => `${receipt.receiptId} ${receipt.payloadHash}`;
 
-/** Newest first; what the stream and the list both told stands there once. */
+/** Newest first; what the stream and the list both reported stands there once. */
 function show(after: readonly LiveReceipt[], before: readonly LiveReceipt[]): void {
   const all = [...before, ...receipts.peek(), ...after];
   receipts.value = [...new Map(all.reverse().map((receipt) => [idOf(receipt), receipt])).values()]
@@ -147,17 +147,17 @@ async function listenOnce(
 
 function take({ event, data }: ServerEvent, onReload: () => void): void {
   if (event === 'totals') {
-    const told = JSON.parse(data) as LiveTotals;
+    const received = JSON.parse(data) as LiveTotals;
     const before = totals.peek();
-    totals.value = told;
-    heardWatermark(told.completeThrough, told.incomplete ?? false);
-    if (before && before.totalReceipts !== told.totalReceipts) followLater();
+    totals.value = received;
+    heardWatermark(received.completeThrough, received.incomplete ?? false);
+    if (before && before.totalReceipts !== received.totalReceipts) followLater();
   } else if (event === 'receipts') {
     const { receipts: come } = JSON.parse(data) as { receipts: LiveReceipt[] };
     arrived.value += come.length;
     show([], come);
   } else if (event === 'reload') {
-    // More came, or changed, than is told one by one.
+    // More came, or changed, than is reported one by one.
     followLater(onReload);
   }
 }

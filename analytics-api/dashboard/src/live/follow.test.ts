@@ -16,7 +16,7 @@ describe('a follower', () => {
     vi.unstubAllGlobals();
   });
 
-  it('looks once in a while, however often it is told to', () => {
+  it('looks once in a while, however often it is asked to', () => {
     const began = serverNow();
     let last = began;
     const looks: number[] = [];

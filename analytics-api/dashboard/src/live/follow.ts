@@ -5,11 +5,11 @@ import { serverNow } from '../clock';
 
 /** Between two looks: their questions count towards the key's quota. */
 const FOLLOW_MS_MIN = 60_000;
-/** Pages that were told the same at the same time ask within so long. */
+/** Pages that heard the same at the same time ask within so long. */
 const SPREAD_MS = 5_000;
 
 /**
- * Has `look` called later, once for any number of calls; `lastMs` tells when everything was looked
+ * Has `look` called later, once for any number of calls; `lastMs` tells when everything was checked
  * at last.
  */
 export function follower(look: () => void, lastMs: () => number): (also?: () => void) => void {

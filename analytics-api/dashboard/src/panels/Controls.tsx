@@ -3,13 +3,13 @@
 import { useState } from 'preact/hooks';
 import { serverNow } from '../clock';
 import { offsetName, words } from '../format';
-import { go, type Place, place, zoomOut } from '../place';
+import { go, type PageLocation, pageLocation, zoomOut } from '../location';
 import { addDays, dayOf, INTERVALS, type Interval, intervalsFor, PRESET_NAMES, PRESETS, type Range } from '../ranges';
 import { allZones, isZone, ownZone } from '../zones';
 import type { Chosen } from './chosen';
 
 export function Controls({ chosen }: { chosen: Chosen }) {
-  const { range, interval } = chosen.place;
+  const { range, interval } = chosen.location;
   const preset = 'preset' in range ? range.preset : null;
   const [open, setOpen] = useState(false);
   const custom = preset === null || open;
@@ -62,7 +62,7 @@ export function Controls({ chosen }: { chosen: Chosen }) {
 }
 
 function Days({ chosen, onDone }: { chosen: Chosen; onDone: () => void }) {
-  const { range, tz } = chosen.place;
+  const { range, tz } = chosen.location;
   const today = dayOf(serverNow(), tz);
   const first = firstAndLast(range, tz, today);
   const [fromDay, setFrom] = useState(first.fromDay);
@@ -125,18 +125,18 @@ function firstAndLast(range: Range, tz: string, today: string): { fromDay: strin
  * phone too.
  */
 function Zone() {
-  const tz = place.value.tz;
+  const tz = pageLocation.value.tz;
   const [text, setText] = useState<string | null>(null);
   const [refused, setRefused] = useState('');
   const wrong = text !== null && text !== '' && !isZone(text);
   const take = (name: string) => {
-    const known = ZONES.find((zone) => zone.toLowerCase() === name.trim().toLowerCase().replaceAll(' ', '_'));
-    if (known) {
+    const existing = ZONES.find((zone) => zone.toLowerCase() === name.trim().toLowerCase().replaceAll(' ', '_'));
+    if (existing) {
       setText(null);
       setRefused('');
-      if (known !== place.peek().tz) go({ tz: known });
+      if (existing !== pageLocation.peek().tz) go({ tz: existing });
     }
-    return known !== undefined;
+    return existing !== undefined;
   };
   return (
     <>
@@ -189,7 +189,7 @@ function Zone() {
 
 const ZONES = allZones();
 
-const FILTERS: { name: keyof Place & ('purpose' | 'modelId' | 'trust' | 'domain'); label: string }[] = [
+const FILTERS: { name: keyof PageLocation & ('purpose' | 'modelId' | 'trust' | 'domain'); label: string }[] = [
   { name: 'purpose', label: 'Purpose' },
   { name: 'modelId', label: 'Model' },
   { name: 'trust', label: 'Only' },
@@ -197,8 +197,8 @@ const FILTERS: { name: keyof Place & ('purpose' | 'modelId' | 'trust' | 'domain'
 ];
 
 function Filters() {
-  const active = FILTERS.filter(({ name }) => place.value[name] !== null);
-  const { range } = place.value;
+  const active = FILTERS.filter(({ name }) => pageLocation.value[name] !== null);
+  const { range } = pageLocation.value;
   const zoomed = 'fromMs' in range;
   if (active.length === 0 && !zoomed) return null;
   return (
@@ -215,9 +215,9 @@ function Filters() {
           <button
             type="button"
             onClick={() => go({ [name]: null })}
-            aria-label={`Remove filter: ${label} ${place.value[name]}`}
+            aria-label={`Remove filter: ${label} ${pageLocation.value[name]}`}
           >
-            {label} <b>{place.value[name]}</b> <span aria-hidden="true">×</span>
+            {label} <b>{pageLocation.value[name]}</b> <span aria-hidden="true">×</span>
           </button>
         </li>
       ))}

@@ -3,13 +3,13 @@
 import { useComputed, useSignal } from '@preact/signals';
 import { useEffect, useState } from 'preact/hooks';
 import type { LiveReceipt } from '../api/answers';
-import { told } from '../api/problem';
+import { explain } from '../api/problem';
 import { clock, count, plural } from '../format';
 import * as feed from '../live/feed';
-import { linkTo } from '../place';
+import { linkTo } from '../location';
 import { bare, Unfiltered, Use } from './lists';
 
-/** Screen readers are told of arrivals this often at most. */
+/** Screen readers hear of arrivals this often at most. */
 const SPOKEN_MS = 20_000;
 
 export function Live({ tz, domain }: { tz: string; domain: string | null }) {
@@ -86,18 +86,18 @@ function State() {
   const now = feed.connection.value;
   if (now.state === 'open') return <span class="state open">on</span>;
   if (now.state === 'connecting') return <span class="state">connecting…</span>;
-  return <span class="state off">{now.problem ? told(now.problem).title : 'reconnecting…'}</span>;
+  return <span class="state off">{now.problem ? explain(now.problem).title : 'reconnecting…'}</span>;
 }
 
 /** How many came, now and then, in words. */
 function Spoken() {
   const [text, setText] = useState('');
   useEffect(() => {
-    let told = feed.arrived.peek();
+    let announced = feed.arrived.peek();
     const timer = setInterval(() => {
       const now = feed.arrived.peek();
-      if (now > told) setText(`${plural(now - told, 'new receipt')}.`);
-      told = now;
+      if (now > announced) setText(`${plural(now - announced, 'new receipt')}.`);
+      announced = now;
     }, SPOKEN_MS);
     return () => clearInterval(timer);
   }, []);

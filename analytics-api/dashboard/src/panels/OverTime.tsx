@@ -8,7 +8,7 @@ import { useAsk } from '../ask';
 import { SeriesChart, when } from '../chart/SeriesChart';
 import { columnsOf, endOf, seriesOf } from '../chart/stack';
 import { count, words } from '../format';
-import { go, METRICS, type Metric, zoomTo } from '../place';
+import { go, METRICS, type Metric, zoomTo } from '../location';
 import { completeness } from '../watermark';
 import type { Chosen } from './chosen';
 import { Panel } from './Panel';
@@ -16,23 +16,23 @@ import { Panel } from './Panel';
 const NOUNS: Record<Metric, string> = { receipts: 'receipts', clients: 'clients', content: 'entries' };
 
 export function OverTime({ chosen, filter = {} }: { chosen: Chosen; filter?: Filter }) {
-  const { place, interval } = chosen;
+  const { location, interval } = chosen;
   const query = {
     ...chosen.query,
     to: chosen.range.to,
     ...filter,
-    metric: place.metric,
+    metric: location.metric,
     interval,
-    ...(place.metric === 'receipts' && { groupBy: 'purpose' as const }),
+    ...(location.metric === 'receipts' && { groupBy: 'purpose' as const }),
   };
   const asked = useAsk(JSON.stringify(query), (signal) => timeseries(query, signal));
   const [asTable, setAsTable] = useState(false);
-  const noun = NOUNS[place.metric];
+  const noun = NOUNS[location.metric];
   const actions = (
     <>
       <label class="pick">
         <span class="unseen">What is counted over time</span>
-        <select value={place.metric} onChange={(event) => go({ metric: event.currentTarget.value as Metric })}>
+        <select value={location.metric} onChange={(event) => go({ metric: event.currentTarget.value as Metric })}>
           {METRICS.map((metric) => (
             <option key={metric} value={metric}>
               {words(NOUNS[metric])}
@@ -84,7 +84,7 @@ function Shown({ data, chosen, noun, asTable }: { data: Timeseries; chosen: Chos
           <tbody>
             {series.starts.map((start, at) => (
               <tr key={start}>
-                <th scope="row">{when(start, endOf(series, at), interval, chosen.place.tz)}</th>
+                <th scope="row">{when(start, endOf(series, at), interval, chosen.location.tz)}</th>
                 {columns.map(({ key, values }) => (
                   <td key={key} class="number">
                     {count(values[at] ?? 0)}
@@ -101,7 +101,7 @@ function Shown({ data, chosen, noun, asTable }: { data: Timeseries; chosen: Chos
     <SeriesChart
       series={series}
       interval={interval}
-      tz={chosen.place.tz}
+      tz={chosen.location.tz}
       completeMs={complete.state === 'unknown' ? null : complete.throughMs}
       noun={noun}
       onZoom={zoomable ? zoomTo : null}

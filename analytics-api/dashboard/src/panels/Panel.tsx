@@ -3,11 +3,11 @@
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import { asProblem } from '../api/http';
-import { type Problem, told } from '../api/problem';
+import { explain, type Problem } from '../api/problem';
 import type { Asked } from '../ask';
 import { saveCsv } from '../csv';
 import { count } from '../format';
-import { place } from '../place';
+import { pageLocation } from '../location';
 
 interface CsvRows {
   max: number;
@@ -31,7 +31,7 @@ interface Props<T> {
 export function Panel<T>({ id, title, asked, rows = 5, csv, csvRows, actions, children }: Props<T>) {
   const { data, problem, stale, retry } = asked;
   // An outage is the whole page's, which warns of it once (Watermark.tsx); old numbers are dimmed.
-  const isTold = problem?.isOutage && data !== null && !stale;
+  const isExplained = problem?.isOutage && data !== null && !stale;
   return (
     <section
       class={`panel ${id}`}
@@ -45,7 +45,7 @@ export function Panel<T>({ id, title, asked, rows = 5, csv, csvRows, actions, ch
           {csv && <CsvButton address={csv} name={title} rows={(data && csvRows?.(data)) ?? null} />}
         </div>
       </header>
-      {problem && !isTold && <Failed problem={problem} retry={retry} of={title} />}
+      {problem && !isExplained && <Failed problem={problem} retry={retry} of={title} />}
       {data !== null ? (
         <div class={stale || problem ? 'body stale' : 'body'}>{children(data)}</div>
       ) : (
@@ -56,7 +56,7 @@ export function Panel<T>({ id, title, asked, rows = 5, csv, csvRows, actions, ch
 }
 
 export function Failed({ problem, retry, of }: { problem: Problem; retry: () => void; of: string }) {
-  const { title, advice } = told(problem);
+  const { title, advice } = explain(problem);
   return (
     <div class="failed" role="alert">
       <p>
@@ -90,7 +90,7 @@ function CsvButton({ address, name, rows }: { address: string; name: string; row
       setState({ busy: false, problem: asProblem(error) });
     }
   }
-  const words = state.problem && told(state.problem, { retried: false });
+  const words = state.problem && explain(state.problem, { retried: false });
   const isCut = rows !== null && rows.all > rows.max;
   const text = isCut ? `CSV, first ${count(rows.max)}` : 'CSV';
   return (
@@ -115,7 +115,7 @@ function CsvButton({ address, name, rows }: { address: string; name: string; row
 
 /** `receipts-top-content-2026-11-21`. */
 function fileName(title: string): string {
-  const view = place.value.view;
+  const view = pageLocation.value.view;
   const about = 'id' in view ? `-${view.id.slice(0, 8)}` : '';
   return `receipts-${title.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-')}${about}-${new Date().toISOString().slice(0, 10)}`;
 }

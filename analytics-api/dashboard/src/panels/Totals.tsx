@@ -5,7 +5,7 @@ import type { Dashboard } from '../api/answers';
 import { dashboard } from '../api/questions';
 import { useAsk } from '../ask';
 import { type Change, change, count, dateTime, PURPOSES, share, words } from '../format';
-import { linkTo } from '../place';
+import { linkTo } from '../location';
 import type { Chosen } from './chosen';
 import { Panel } from './Panel';
 import { BeforeVerification, ProvenPart } from './Trust';
@@ -18,7 +18,7 @@ export function Totals({ chosen }: { chosen: Chosen }) {
   const asked = useAsk(JSON.stringify(query), (signal) => dashboard(query, signal));
   return (
     <Panel id="totals" title="Totals" asked={asked} rows={1}>
-      {(data) => <Figures data={data} tz={chosen.place.tz} />}
+      {(data) => <Figures data={data} tz={chosen.location.tz} />}
     </Panel>
   );
 }

@@ -2,7 +2,7 @@
 
 import type { Signer } from '../api/answers';
 import { count, share } from '../format';
-import { linkTo, place, type Trust } from '../place';
+import { linkTo, pageLocation, type Trust } from '../location';
 
 /** Who signed, in few words: the operator, or the beginning of the key of none. */
 export const signerText = (signer: Signer): string => {
@@ -27,7 +27,7 @@ export function Badge({ trust }: { trust: string }) {
 export function ProvenPart({ proven, all }: { proven: number; all: number }) {
   const part = (trust: Trust, number: number) => {
     const text = `${count(number)} ${trust}`;
-    return place.value.trust || number === 0 ? text : <a href={linkTo({ trust })}>{text}</a>;
+    return pageLocation.value.trust || number === 0 ? text : <a href={linkTo({ trust })}>{text}</a>;
   };
   return (
     <dd class="proven-part">

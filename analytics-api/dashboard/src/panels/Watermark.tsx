@@ -4,13 +4,13 @@
 import { refresh } from '../ask';
 import { clock, date, span } from '../format';
 import { awaited, failing } from '../loads';
-import { place } from '../place';
+import { pageLocation } from '../location';
 import { dayOf } from '../ranges';
 import { type Completeness, completeness, tick } from '../watermark';
 
 export function Watermark() {
   const now = completeness.value;
-  const { tz } = place.value;
+  const { tz } = pageLocation.value;
   const loading = (
     <span class="loading" role="status">
       {awaited.value && 'Loading…'}
@@ -33,7 +33,7 @@ export function Warning() {
   const now = completeness.value;
   const [name, text] = warning(now) ?? [];
   return (
-    <div class="warning-place" role="status">
+    <div class="warning-slot" role="status">
       {name && (
         <p class="warning">
           <span>

@@ -2,31 +2,31 @@
 
 import type { Filter } from '../api/questions';
 import { asOf } from '../ask';
-import type { Place } from '../place';
+import type { PageLocation } from '../location';
 import { type Interval, intervalFor, type Resolved, resolve } from '../ranges';
 
 export interface Chosen {
-  place: Place;
+  location: PageLocation;
   range: Resolved;
   interval: Interval;
   /** Range, zone and filters. A range that ends now has no `to`. */
   query: Filter;
 }
 
-export function chosen(place: Place): Chosen {
-  const range = resolve(place.range, place.tz, asOf.value);
+export function chosen(location: PageLocation): Chosen {
+  const range = resolve(location.range, location.tz, asOf.value);
   return {
-    place,
+    location,
     range,
-    interval: intervalFor(place.interval, range.lengthMs),
+    interval: intervalFor(location.interval, range.lengthMs),
     query: {
       from: range.from,
       to: range.isOpen ? undefined : range.to,
-      tz: place.tz,
-      purpose: place.purpose ?? undefined,
-      modelId: place.modelId ?? undefined,
-      trust: place.trust ?? undefined,
-      domain: place.domain ?? undefined,
+      tz: location.tz,
+      purpose: location.purpose ?? undefined,
+      modelId: location.modelId ?? undefined,
+      trust: location.trust ?? undefined,
+      domain: location.domain ?? undefined,
     },
   };
 }

@@ -4,7 +4,7 @@ import type { ClientCount, ContentCount, LiveReceipt, ModelUsage, Signer } from 
 import { address, clients, contents, type Filter, models, receipts, refusals } from '../api/questions';
 import { useAsk } from '../ask';
 import { dateTime, words } from '../format';
-import { linkTo, place } from '../place';
+import { linkTo, pageLocation } from '../location';
 import type { Chosen } from './chosen';
 import { Panel } from './Panel';
 import { type Ranked, Ranking } from './Ranking';
@@ -110,7 +110,7 @@ export function Refusals({ chosen }: { chosen: Chosen }) {
   const { from, to, tz: zone, domain } = chosen.query;
   const query = { from, to, tz: zone, domain };
   const asked = useAsk(JSON.stringify(query), (signal) => refusals({ ...query, limit: 3 }, signal));
-  const { tz } = chosen.place;
+  const { tz } = chosen.location;
   return (
     <Panel
       id="refusals"
@@ -159,7 +159,7 @@ export function Refusals({ chosen }: { chosen: Chosen }) {
 
 /** Says that filters of what receipts state don't apply here. */
 export function Unfiltered({ what }: { what: string }) {
-  const { purpose, modelId, trust } = place.value;
+  const { purpose, modelId, trust } = pageLocation.value;
   if (!purpose && !modelId && !trust) return null;
   return <p class="note">{what}, of every purpose, model and trust: those filters don’t apply here.</p>;
 }
@@ -168,7 +168,7 @@ export function Unfiltered({ what }: { what: string }) {
 export function NewestReceipts({ chosen, filter, all }: { chosen: Chosen; filter: Filter; all: number }) {
   const query = { ...chosen.query, ...filter };
   const asked = useAsk(JSON.stringify(query), (signal) => receipts({ ...query, limit: ROWS }, signal));
-  const { tz } = chosen.place;
+  const { tz } = chosen.location;
   return (
     <Panel
       id="used"

@@ -3,10 +3,11 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';
 import type { Client, Entry, PurposeCounts, TotalsByTrust } from '../api/answers';
-import { type Problem, told } from '../api/problem';
+import { explain, type Problem } from '../api/problem';
 import { address, client, entry } from '../api/questions';
 import { useAsk } from '../ask';
 import { count, dateTime, PURPOSES, share, words } from '../format';
+import { linkTo, type View } from '../location';
 import type { Chosen } from '../panels/chosen';
 import { CSV_ROWS, NewestReceipts, rankedClient, rankedEntry } from '../panels/lists';
 import { OverTime } from '../panels/OverTime';
@@ -14,9 +15,8 @@ import { Panel } from '../panels/Panel';
 import { Ranking } from '../panels/Ranking';
 import { Figure } from '../panels/Totals';
 import { Badge, claimText, keyText, ProvenPart } from '../panels/Trust';
-import { linkTo, type View } from '../place';
 
-type ClientPlace = Extract<View, { name: 'client' }>;
+type ClientLocation = Extract<View, { name: 'client' }>;
 
 const ROWS = 12;
 /** Keys that are listed below a client's title. */
@@ -39,7 +39,7 @@ export function EntryView({ id, chosen }: { id: string; chosen: Chosen }) {
             others={['Clients', data.uniqueClients]}
             purposes={data.usageByPurpose}
             of={data}
-            tz={chosen.place.tz}
+            tz={chosen.location.tz}
           />
         )}
       </Panel>
@@ -70,7 +70,7 @@ export function EntryView({ id, chosen }: { id: string; chosen: Chosen }) {
   );
 }
 
-export function ClientView({ of: { id, fingerprint }, chosen }: { of: ClientPlace; chosen: Chosen }) {
+export function ClientView({ of: { id, fingerprint }, chosen }: { of: ClientLocation; chosen: Chosen }) {
   const key = fingerprint === null ? {} : { keyFingerprint: fingerprint };
   const query = { ...chosen.query, ...key, limit: ROWS };
   const asked = useAsk(JSON.stringify([id, query]), (signal) => client(id, query, signal));
@@ -88,7 +88,7 @@ export function ClientView({ of: { id, fingerprint }, chosen }: { of: ClientPlac
             others={['Entries', data.uniqueContent]}
             purposes={data.usageByPurpose}
             of={data}
-            tz={chosen.place.tz}
+            tz={chosen.location.tz}
           />
         )}
       </Panel>
@@ -151,11 +151,11 @@ function Title({
   );
 }
 
-/** In place of numbers where there can't be any, and why. */
+/** Instead of numbers where there can't be any, and why. */
 export function Nothing({ kind, title, of }: { kind: string; title: string; of?: Problem }) {
   return (
     <Title kind={kind} title={title} id="">
-      {of && <p>{told(of).advice}</p>}
+      {of && <p>{explain(of).advice}</p>}
     </Title>
   );
 }

@@ -11,7 +11,7 @@ export function Overview({ chosen }: { chosen: Chosen }) {
       <OverTime chosen={chosen} />
       <div class="columns">
         <TopContent chosen={chosen} />
-        <Live tz={chosen.place.tz} domain={chosen.place.domain} />
+        <Live tz={chosen.location.tz} domain={chosen.location.domain} />
         <TopClients chosen={chosen} />
         <Models chosen={chosen} />
         <Refusals chosen={chosen} />

@@ -1,7 +1,7 @@
-// Requests the API key and tries it before it is kept.
+// Requests the API key and tries it before it is retained.
 
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { Problem, problemOf, told } from '../api/problem';
+import { explain, Problem, problemOf } from '../api/problem';
 import { refresh } from '../ask';
 import { heardFromServer, serverNow } from '../clock';
 import { ended, signIn } from '../session';
@@ -34,7 +34,7 @@ export function SignIn() {
     field.current?.focus();
   }
 
-  const words = problem && told(problem, { retried: false });
+  const words = problem && explain(problem, { retried: false });
   return (
     <main class="sign-in" id="main">
       <div class="slip">

@@ -77,13 +77,13 @@ describe('signing in', () => {
       await page.getByLabel('API key').fill(`  ${key} `);
       await page.keyboard.press('Enter');
       await page.locator('.figures').waitFor();
-      const kept = await page.evaluate(() => [
+      const stored = await page.evaluate(() => [
         JSON.stringify({ ...localStorage }),
         document.cookie,
         location.href,
         document.documentElement.outerHTML,
       ]);
-      for (const place of kept) expect(place).not.toContain(key);
+      for (const item of stored) expect(item).not.toContain(key);
       await page.reload();
       await page.locator('.figures').waitFor();
 
@@ -347,14 +347,14 @@ describe('one total', () => {
 
   it('counts on when the first proven receipt arrives', () =>
     visit(base, {}, async ({ page }) => {
-      const [stranger, known] = clients();
+      const [stranger, existing] = clients();
       const [article] = articles();
-      if (!stranger || !known || !article) throw new Error('there are some');
+      if (!stranger || !existing || !article) throw new Error('there are some');
       const publisher = 'first.example';
       const first = service.keyOf(publisher);
-      await service.operator('first-lab.example', [known.signer]);
+      await service.operator('first-lab.example', [existing.signer]);
       const use = { ...article, url: `https://${publisher}/`, purpose: 'inference' as const, publisher };
-      const send = (signer: typeof known.signer, receipts: number) =>
+      const send = (signer: typeof existing.signer, receipts: number) =>
         service.send(
           signer,
           Array.from({ length: receipts }, (_, at) => ({ ...use, timestampMs: Date.now() - 1000 - at })),
@@ -364,7 +364,7 @@ describe('one total', () => {
       await signIn(page, first);
       await settled(page);
       expect(await totals(page)).toEqual(expected(50, 0));
-      await send(known.signer, 1);
+      await send(existing.signer, 1);
       await service.counted(51, first);
       await page.getByRole('button', { name: 'Refresh' }).click();
       await expect.poll(() => total(page)).toBe('51');
@@ -402,14 +402,14 @@ describe('the word for trust', () => {
     });
 
   it('is whole beside the longest names, on every screen and in print', async () => {
-    const [stranger, known] = clients();
+    const [stranger, existing] = clients();
     const [article] = articles();
-    if (!stranger || !known || !article) throw new Error('there are some');
+    if (!stranger || !existing || !article) throw new Error('there are some');
     const publisher = 'long.example';
     const long = service.keyOf(publisher);
     service.setTier('enterprise', publisher);
-    await service.operator('long-names-of-operators-are-domains-of-many-letters.example', [known.signer]);
-    for (const { signer } of [stranger, known]) {
+    await service.operator('long-names-of-operators-are-domains-of-many-letters.example', [existing.signer]);
+    for (const { signer } of [stranger, existing]) {
       signer.client.name = `Research ${'of a very long product name '.repeat(8)}`;
       signer.client.organization = 'Institute'.repeat(20);
       const use = {
@@ -490,21 +490,21 @@ describe('the numbers', () => {
 
   it('go on live where the stream broke off', () =>
     visit(base, {}, async ({ page }) => {
-      const places: (string | undefined)[] = [];
+      const ids: (string | undefined)[] = [];
       await page.route(`**${API}/live**`, async (route) => {
-        places.push(route.request().headers()['last-event-id']);
+        ids.push(route.request().headers()['last-event-id']);
         const totals = {
-          totalReceipts: places.length,
+          totalReceipts: ids.length,
           uniqueClients: 1,
-          byTrust: { proven: { totalReceipts: 0 }, unproven: { totalReceipts: places.length } },
+          byTrust: { proven: { totalReceipts: 0 }, unproven: { totalReceipts: ids.length } },
           completeThrough: new Date().toISOString(),
         };
-        const body = `retry: 100\n\nid: place-${places.length}\nevent: totals\ndata: ${JSON.stringify(totals)}\n\nid: torn`;
+        const body = `retry: 100\n\nid: event-${ids.length}\nevent: totals\ndata: ${JSON.stringify(totals)}\n\nid: torn`;
         await route.fulfill({ contentType: 'text/event-stream', body });
       });
       await signIn(page, key);
-      await expect.poll(() => places.length).toBeGreaterThan(2);
-      expect(places.slice(0, 3)).toEqual([undefined, 'place-1', 'place-2']);
+      await expect.poll(() => ids.length).toBeGreaterThan(2);
+      expect(ids.slice(0, 3)).toEqual([undefined, 'event-1', 'event-2']);
     }));
 
   it('are downloaded as the API gives them', () =>

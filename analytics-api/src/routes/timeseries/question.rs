@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn too_long_ranges_are_told_what_would_fit() {
+    fn too_long_ranges_are_answered_what_would_fit() {
         let at = |text: &str| text.parse::<Timestamp>().unwrap();
         let (from, month, decades) = (
             at("2024-01-01T00:00:00Z"),

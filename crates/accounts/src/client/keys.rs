@@ -23,7 +23,7 @@ const PEM_BYTES_MAX: usize = 4_096;
 pub struct NewClientKey {
     /// The client and the key's fingerprint.
     pub key: ClientKey,
-    /// The public key, kept for people.
+    /// The public key, retained for people.
     pub pem: String,
     /// A label, at most 100 characters; may be empty.
     pub name: String,

@@ -16,7 +16,7 @@ pub const ENTRY_PAGE_MAX: u32 = 1_000;
 pub const ENTRY_LABELS_MAX: usize = 1_000;
 /// Ids in one statement.
 pub(super) const IDS_PER_QUESTION: usize = 500;
-/// Entries that are looked at for one page. A rare word in a million entries costs many short
+/// Entries that are checked for one page. A rare word in a million entries costs many short
 /// pages, never one long question.
 const SCANNED_MAX: i64 = 20_000;
 
@@ -107,8 +107,8 @@ impl Accounts {
         })
     }
 
-    /// The end of what is looked at for one page, found in the index alone; `None`: there is less,
-    /// or whatever is looked at is on the page.
+    /// The end of what is checked for one page, found in the index alone; `None`: there is less,
+    /// or whatever is checked is on the page.
     async fn scanned_end(
         &self,
         account_id: &str,
@@ -181,9 +181,9 @@ pub(super) async fn entries_of(
 ) -> Result<HashMap<Uuid, Entry>, AccountsError> {
     let mut entries = HashMap::new();
     for ids in ids.chunks(IDS_PER_QUESTION) {
-        let places: Vec<String> = (2..ids.len() + 2).map(|place| format!("${place}")).collect();
-        let places = places.join(", ");
-        let question = format!("SELECT {COLUMNS} FROM entries WHERE account_id = $1 AND id IN ({places})");
+        let numbers: Vec<String> = (2..ids.len() + 2).map(|number| format!("${number}")).collect();
+        let numbers = numbers.join(", ");
+        let question = format!("SELECT {COLUMNS} FROM entries WHERE account_id = $1 AND id IN ({numbers})");
         let mut question = sqlx::query(AssertSqlSafe(question)).bind(account_id);
         for id in ids {
             question = question.bind(id.to_string());
@@ -196,7 +196,7 @@ pub(super) async fn entries_of(
     Ok(entries)
 }
 
-/// The value of one place in a statement.
+/// The value of one parameter in a statement.
 enum Value {
     Number(i64),
     Text(String),
@@ -228,7 +228,7 @@ impl Conditions {
         }
     }
 
-    /// Adds a condition; each `$` in it is the place of one of `values`.
+    /// Adds a condition; each `$` in it is the parameter of one of `values`.
     fn add(&mut self, condition: &str, values: impl IntoIterator<Item = Value>) {
         self.sql.push_str(" AND ");
         let mut values = values.into_iter();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use uuid::Uuid;
 
-use super::{EntriesWish, Erasure, ErasureState, ErasureWish, counts_text, read, select};
+use super::{ErasedEntries, Erasure, ErasureState, NewErasure, counts_text, read, select};
 use crate::trail::{self, TrailChange};
 use crate::{Accounts, AccountsError, MailKind, mail};
 
@@ -14,7 +14,7 @@ pub const ERASURE_ENTRIES_MAX: usize = 1_000;
 /// sends mails, also if it's cancelled.
 pub const ERASURES_OPEN_MAX: i64 = 100;
 const DAY_MS: i64 = 86_400_000;
-/// Erasures that are looked for at a time.
+/// Erasures that are searched for at a time.
 const FOUND_MAX: i64 = 100;
 
 /// Result of the request for an erasure.
@@ -29,13 +29,13 @@ pub enum RequestedErasure {
 }
 
 impl Accounts {
-    /// Takes the wish of an account, on behalf of `actor`. The erasure is stored, begins `delay_ms`
-    /// milliseconds from now, and can be cancelled until then. The account gets a mail.
+    /// Takes the request of an account, on behalf of `actor`. The erasure is stored, begins
+    /// `delay_ms` milliseconds from now, and can be cancelled until then. The account gets a mail.
     pub async fn request_erasure(
         &self,
         account_id: &str,
         actor: &str,
-        wish: ErasureWish,
+        request: NewErasure,
         delay_ms: i64,
     ) -> Result<RequestedErasure, AccountsError> {
         let now_ms = self.now_ms();
@@ -46,7 +46,7 @@ impl Accounts {
             requested_at_ms: now_ms,
             execute_at_ms: now_ms.saturating_add(delay_ms.max(0)),
             cancelled_at_ms: None,
-            wish,
+            request,
             whole_account: false,
             state: ErasureState::Scheduled,
             counts: BTreeMap::new(),
@@ -74,7 +74,7 @@ impl Accounts {
                 actor,
                 action: "erasure.request",
                 subject: &erasure.id,
-                detail: &erasure.wish.summary(),
+                detail: &erasure.request.summary(),
                 at_ms: erasure.requested_at_ms,
             };
             trail::note(&mut transaction, &change).await?;
@@ -85,8 +85,8 @@ impl Accounts {
         self.timed("request_erasure", work).await
     }
 
-    /// Begins the erasure of an account whose time to be kept after all is over, once; `false` if
-    /// it isn't due (any more).
+    /// Begins the erasure of an account whose time to be retained after all is over, once; `false`
+    /// if it isn't due (any more).
     pub async fn begin_account_erasure(&self, account_id: &str) -> Result<bool, AccountsError> {
         let now_ms = self.now_ms();
         let work = async {
@@ -105,8 +105,8 @@ impl Accounts {
                 requested_at_ms: now_ms,
                 execute_at_ms: now_ms,
                 cancelled_at_ms: None,
-                wish: ErasureWish {
-                    entries: EntriesWish::All,
+                request: NewErasure {
+                    entries: ErasedEntries::All,
                     personal_data: true,
                     receipt_metadata: None,
                 },
@@ -133,10 +133,10 @@ impl Accounts {
         row.as_ref().map(read).transpose()
     }
 
-    /// Erasures that have begun and aren't done, those first that were looked at least recently; at
+    /// Erasures that have begun and aren't done, those first that were checked least recently; at
     /// most 100.
     pub async fn open_erasures(&self) -> Result<Vec<Erasure>, AccountsError> {
-        let question = select!("WHERE state IN ('store', 'warehouse') ORDER BY looked_at_ms, id LIMIT $1");
+        let question = select!("WHERE state IN ('store', 'warehouse') ORDER BY checked_at_ms, id LIMIT $1");
         let question = sqlx::query(question).bind(FOUND_MAX);
         let rows = self
             .timed("open_erasures", async { Ok(question.fetch_all(&self.pool).await?) })
@@ -144,10 +144,10 @@ impl Accounts {
         rows.iter().map(read).collect()
     }
 
-    /// Erasures of clients' metadata that are done and that nobody has looked at since `before_ms`;
+    /// Erasures of clients' metadata that are done and that nobody has checked since `before_ms`;
     /// at most 100. What was in the log when they were done may still come into the warehouse.
     pub async fn erasures_to_look_after(&self, before_ms: i64) -> Result<Vec<Erasure>, AccountsError> {
-        let question = select!("WHERE state = 'done' AND looked_at_ms < $1 ORDER BY looked_at_ms, id LIMIT $2");
+        let question = select!("WHERE state = 'done' AND checked_at_ms < $1 ORDER BY checked_at_ms, id LIMIT $2");
         let question = sqlx::query(question).bind(before_ms).bind(FOUND_MAX);
         let rows = self
             .timed("erasures_to_look_after", async {
@@ -163,16 +163,16 @@ async fn insert(
     erasure: &Erasure,
 ) -> Result<(), AccountsError> {
     let insert = "INSERT INTO erasures (id, account_id, actor, requested_at_ms, entries, personal_data, coverage, whole_account, state,
-            counts, looked_at_ms, execute_at_ms)
+            counts, checked_at_ms, execute_at_ms)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $4, $11) ON CONFLICT (id) DO NOTHING";
-    let coverage = erasure.wish.receipt_metadata.as_ref();
+    let coverage = erasure.request.receipt_metadata.as_ref();
     let insert = sqlx::query(insert)
         .bind(&erasure.id)
         .bind(&erasure.account_id)
         .bind(&erasure.actor)
         .bind(erasure.requested_at_ms)
-        .bind(erasure.wish.entries.to_text())
-        .bind(i64::from(erasure.wish.personal_data))
+        .bind(erasure.request.entries.to_text())
+        .bind(i64::from(erasure.request.personal_data))
         .bind(coverage.map(|coverage| serde_json::json!(coverage).to_string()))
         .bind(i64::from(erasure.whole_account))
         .bind(erasure.state.as_str())

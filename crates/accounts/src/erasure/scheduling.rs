@@ -4,7 +4,7 @@ use super::{Erasure, ErasureState, read, select};
 use crate::trail::note_action;
 use crate::{Accounts, AccountsError, MailKind, mail};
 
-/// Result of the wish to cancel an erasure.
+/// Result of the request to cancel an erasure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CancelledErasure {
     /// Cancelled, now or before.
@@ -70,7 +70,7 @@ impl Accounts {
             let mut begun = 0;
             for erasure in due.iter().map(read) {
                 let erasure = erasure?;
-                let coverage = match &erasure.wish.receipt_metadata {
+                let coverage = match &erasure.request.receipt_metadata {
                     None => None,
                     Some(requested) => {
                         let now = self.erasable_coverage(&erasure.account_id, now_ms).await?;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use sqlx::{Any, Transaction};
 
-use super::{EntriesWish, Erasure, ErasureState, counts_text, read, read_counts, select};
+use super::{ErasedEntries, Erasure, ErasureState, counts_text, read, read_counts, select};
 use crate::entry::erase_entries_of;
 use crate::registry::{RegistrySection, increment};
 use crate::trail::{self, TrailChange};
@@ -72,7 +72,7 @@ impl Accounts {
         let now_ms = self.now_ms();
         let work = async {
             let mut transaction = self.begin().await?;
-            let hold = sqlx::query("UPDATE erasures SET looked_at_ms = $1 WHERE id = $2 AND state = 'store'");
+            let hold = sqlx::query("UPDATE erasures SET checked_at_ms = $1 WHERE id = $2 AND state = 'store'");
             let hold = hold.bind(now_ms).bind(id).execute(&mut *transaction).await?;
             if hold.rows_affected() == 0 {
                 return Ok(false);
@@ -106,7 +106,7 @@ impl Accounts {
     pub async fn note_erased_rows(&self, id: &str, rows: &[(&str, u64)]) -> Result<(), AccountsError> {
         let work = async {
             let mut transaction = self.begin().await?;
-            let hold = "UPDATE erasures SET looked_at_ms = $1 WHERE id = $2 AND state = 'warehouse'";
+            let hold = "UPDATE erasures SET checked_at_ms = $1 WHERE id = $2 AND state = 'warehouse'";
             let hold = sqlx::query(hold).bind(self.now_ms()).bind(id);
             if hold.execute(&mut *transaction).await?.rows_affected() == 0 {
                 return Ok(());
@@ -140,11 +140,11 @@ impl Accounts {
             let row = sqlx::query(select!("WHERE id = $1")).bind(id);
             let erasure = read(&row.fetch_one(&mut *transaction).await?)?;
             // Where no receipts were touched, nothing can come back.
-            let state = match erasure.wish.receipt_metadata {
+            let state = match erasure.request.receipt_metadata {
                 Some(_) => ErasureState::Done,
                 None => ErasureState::Settled,
             };
-            let end = "UPDATE erasures SET state = $1, looked_at_ms = $2, problem = NULL WHERE id = $3";
+            let end = "UPDATE erasures SET state = $1, checked_at_ms = $2, problem = NULL WHERE id = $3";
             let end = sqlx::query(end).bind(state.as_str()).bind(now_ms).bind(id);
             end.execute(&mut *transaction).await?;
             let change = TrailChange {
@@ -171,27 +171,25 @@ impl Accounts {
     pub async fn note_erasure_problem(&self, id: &str, problem: &str) -> Result<(), AccountsError> {
         let problem: String = problem.chars().take(PROBLEM_CHARS_MAX).collect();
         let note =
-            "UPDATE erasures SET problem = $1, looked_at_ms = $2 WHERE id = $3 AND state IN ('store', 'warehouse')";
+            "UPDATE erasures SET problem = $1, checked_at_ms = $2 WHERE id = $3 AND state IN ('store', 'warehouse')";
         let note = sqlx::query(note).bind(problem).bind(self.now_ms()).bind(id);
         self.timed("note_erasure_problem", async { Ok(note.execute(&self.pool).await?) })
             .await?;
         Ok(())
     }
 
-    /// Notes that an erasure that is done was looked after; with `settled` for the last time, and
+    /// Notes that an erasure that is done was checked; with `settled` for the last time, and
     /// the domains it was about are forgotten.
-    pub async fn note_erasure_looked_after(&self, id: &str, settled: bool) -> Result<(), AccountsError> {
+    pub async fn note_erasure_check(&self, id: &str, settled: bool) -> Result<(), AccountsError> {
         let note = if settled {
-            "UPDATE erasures SET looked_at_ms = $1, state = 'settled', coverage = '{\"domains\":[],\"inherited\":[]}'
+            "UPDATE erasures SET checked_at_ms = $1, state = 'settled', coverage = '{\"domains\":[],\"inherited\":[]}'
                 WHERE id = $2 AND state = 'done'"
         } else {
-            "UPDATE erasures SET looked_at_ms = $1 WHERE id = $2 AND state = 'done'"
+            "UPDATE erasures SET checked_at_ms = $1 WHERE id = $2 AND state = 'done'"
         };
         let note = sqlx::query(note).bind(self.now_ms()).bind(id);
-        self.timed("note_erasure_looked_after", async {
-            Ok(note.execute(&self.pool).await?)
-        })
-        .await?;
+        self.timed("note_erasure_check", async { Ok(note.execute(&self.pool).await?) })
+            .await?;
         Ok(())
     }
 }
@@ -204,7 +202,7 @@ async fn step(
     let Erasure {
         account_id,
         actor,
-        wish,
+        request,
         whole_account,
         counts,
         ..
@@ -216,13 +214,13 @@ async fn step(
                 return Ok(true);
             }
         }
-    } else if wish.personal_data {
+    } else if request.personal_data {
         blank_people(transaction, account_id, counts).await?;
     }
-    let some = match &wish.entries {
-        EntriesWish::None => None,
-        EntriesWish::All => Some(None),
-        EntriesWish::These(ids) => Some(Some(ids.as_slice())),
+    let some = match &request.entries {
+        ErasedEntries::None => None,
+        ErasedEntries::All => Some(None),
+        ErasedEntries::These(ids) => Some(Some(ids.as_slice())),
     };
     // What was requested before the account went whole has gone with it.
     if let Some(ids) = some

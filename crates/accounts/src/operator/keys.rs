@@ -41,8 +41,8 @@ impl FromStr for KeySource {
     type Err = AccountsError;
 
     fn from_str(text: &str) -> Result<Self, AccountsError> {
-        let known = [Self::Directory, Self::Registered, Self::Deployment];
-        let found = known.into_iter().find(|source| source.as_str() == text);
+        let existing = [Self::Directory, Self::Registered, Self::Deployment];
+        let found = existing.into_iter().find(|source| source.as_str() == text);
         found.ok_or_else(|| AccountsError::Store(format!("`{text}` is no source of a key")))
     }
 }

@@ -33,7 +33,7 @@ const CLOCKS_BEHIND_MS_MAX: i64 = 60_000;
 
 /// Why a lookup has no answer; the same lookup can succeed later.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("operators, client keys and entries can't be looked up: {reason}")]
+#[error("operators, client keys and entries can't be resolved: {reason}")]
 pub struct RegistryUnavailable {
     /// The account store's error.
     pub reason: String,
@@ -228,8 +228,8 @@ impl RegistryState {
             if !missing.is_empty() {
                 let read = self.read(read(missing.clone())).await?;
                 let unanswered = answers.iter_mut().filter(|answer| answer.is_none());
-                for ((place, key), answer) in unanswered.zip(&missing).zip(read) {
-                    *place = Some(answer.clone());
+                for ((slot, key), answer) in unanswered.zip(&missing).zip(read) {
+                    *slot = Some(answer.clone());
                     cache.answers.insert(key.clone(), (version, answer));
                 }
             }

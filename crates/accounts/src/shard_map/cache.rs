@@ -84,17 +84,17 @@ impl ShardMapCache {
         let read = self.0.accounts.shard_map().await;
         let read = Arc::new(read.map_err(|error| ShardMapUnavailable(error.to_string()))?);
         let mut confirmed = self.0.confirmed.lock();
-        if let Some((known, at)) = &*confirmed
-            && !read.extends(known)
+        if let Some((existing, at)) = &*confirmed
+            && !read.extends(existing)
         {
             // A slower read than the one that found the newer map says nothing.
-            if known.extends(&read) && began < *at {
-                return Ok(Arc::clone(known));
+            if existing.extends(&read) && began < *at {
+                return Ok(Arc::clone(existing));
             }
             return Err(ShardMapUnavailable(format!(
                 "the account store has another map than before (it had {} entries and has {}); restore the newer \
                  account store",
-                known.version(),
+                existing.version(),
                 read.version()
             )));
         }

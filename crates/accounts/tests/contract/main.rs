@@ -17,15 +17,15 @@ pub(crate) const START_MS: i64 = 1_800_000_000_000;
 pub(crate) const HOUR_MS: i64 = 3_600_000;
 pub(crate) const YEAR_MS: i64 = 365 * 24 * HOUR_MS;
 
-/// An empty place for a store, and a clock that only the test moves.
+/// An empty fixture for a store, and a clock that only the test moves.
 #[derive(Clone)]
-pub(crate) struct Place {
+pub(crate) struct Fixture {
     pub(crate) data: PathBuf,
     pub(crate) url: Option<String>,
     pub(crate) clock: Arc<AtomicI64>,
 }
 
-impl Place {
+impl Fixture {
     pub(crate) fn new(data: &Path, url: Option<String>) -> Self {
         Self {
             data: data.to_path_buf(),
@@ -80,8 +80,8 @@ pub(crate) fn domains(names: &str) -> Vec<Domain> {
     names.split(',').map(|name| name.parse().unwrap()).collect()
 }
 
-/// A wish for a key that reads, for a year.
-pub(crate) fn wish(names: &str) -> NewKey {
+/// A request for a key that reads, for a year.
+pub(crate) fn new_key(names: &str) -> NewKey {
     NewKey {
         domains: domains(names),
         account_id: None,
@@ -104,6 +104,6 @@ pub(crate) async fn owned(accounts: &Accounts, new: NewKey) -> NewKey {
 
 /// A key for the account that owns one of the domains, or for a new one.
 pub(crate) async fn issue(accounts: &Accounts, names: &str) -> IssuedKey {
-    let new = owned(accounts, wish(names)).await;
+    let new = owned(accounts, new_key(names)).await;
     accounts.create_publisher_key(new).await.unwrap().issued
 }

@@ -11,7 +11,7 @@ use test_engines::{Certificates, Postgres};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::{Place, issue, suite};
+use crate::{Fixture, issue, suite};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_suite_holds() {
@@ -21,7 +21,7 @@ async fn the_suite_holds() {
         let database = format!("case_{number}");
         postgres.create_database(&database).unwrap();
         let data = tempfile::tempdir().unwrap();
-        suite::run(case, Place::new(data.path(), Some(postgres.url(&database)))).await;
+        suite::run(case, Fixture::new(data.path(), Some(postgres.url(&database)))).await;
         assert!(
             std::fs::read_dir(data.path()).unwrap().next().is_none(),
             "nothing is written beside the database"
@@ -35,8 +35,8 @@ async fn from_outside_only_a_hash_is_seen() {
     let postgres = Postgres::start().unwrap();
     postgres.create_database("outside").unwrap();
     let data = tempfile::tempdir().unwrap();
-    let place = Place::new(data.path(), Some(postgres.url("outside")));
-    let accounts = place.open().await;
+    let fixture = Fixture::new(data.path(), Some(postgres.url("outside")));
+    let accounts = fixture.open().await;
     let issued = issue(&accounts, "example.com").await;
     accounts.authenticate(&issued.api_key).await.unwrap();
     let tables = "SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1";
@@ -64,10 +64,10 @@ async fn replicas_start_together_on_an_empty_database() {
         let database = format!("together_{turn}");
         postgres.create_database(&database).unwrap();
         let data = tempfile::tempdir().unwrap();
-        let place = Place::new(data.path(), Some(postgres.url(&database)));
+        let fixture = Fixture::new(data.path(), Some(postgres.url(&database)));
         let opening: Vec<_> = (0..8)
-            .map(|_| place.clone())
-            .map(|place| tokio::spawn(async move { place.try_open().await }))
+            .map(|_| fixture.clone())
+            .map(|fixture| tokio::spawn(async move { fixture.try_open().await }))
             .collect();
         let mut replicas = Vec::new();
         for replica in opening {
@@ -84,7 +84,7 @@ async fn replicas_start_together_on_an_empty_database() {
 }
 
 #[tokio::test]
-async fn a_server_that_isnt_there_is_told_by_every_question() {
+async fn a_server_that_isnt_there_is_reported_by_every_question() {
     let nowhere = tempfile::tempdir().unwrap();
     let socket = nowhere.path().display().to_string().replace('/', "%2F");
     let url = format!("postgres://someone:secret@localhost/db?host={socket}");
@@ -94,7 +94,7 @@ async fn a_server_that_isnt_there_is_told_by_every_question() {
     };
     let accounts = Accounts::open(&config, nowhere.path()).await.unwrap();
     assert_eq!(accounts.engine(), "postgres");
-    // The second one comes within the pause, and is told the same.
+    // The second one comes within the pause, and is reported the same.
     for _ in 0..2 {
         let error = accounts.ping().await.unwrap_err();
         assert!(
@@ -108,7 +108,7 @@ async fn a_server_that_isnt_there_is_told_by_every_question() {
 }
 
 #[tokio::test]
-async fn a_url_that_cant_work_is_told_at_once() {
+async fn a_url_that_cant_work_is_reported_at_once() {
     let data = tempfile::tempdir().unwrap();
     for url in [
         "postgres://u:secret@h:99999/db",
@@ -129,10 +129,10 @@ async fn a_server_that_comes_later_is_found() {
     let postgres = Postgres::start().unwrap();
     postgres.kill().unwrap();
     let data = tempfile::tempdir().unwrap();
-    let place = Place::new(data.path(), Some(postgres.url("postgres")));
+    let fixture = Fixture::new(data.path(), Some(postgres.url("postgres")));
     let mut replicas = Vec::new();
     for _ in 0..4 {
-        let accounts = place.open().await;
+        let accounts = fixture.open().await;
         assert!(matches!(accounts.ping().await, Err(AccountsError::Open(_))));
         replicas.push(accounts);
     }
@@ -249,10 +249,10 @@ async fn tls_is_verified() {
     postgres.create_database("encrypted").unwrap();
     let data = tempfile::tempdir().unwrap();
     let url = postgres.url("encrypted");
-    let place = Place::new(data.path(), Some(url.clone()));
-    place.open().await.ping().await.unwrap();
+    let fixture = Fixture::new(data.path(), Some(url.clone()));
+    fixture.open().await.ping().await.unwrap();
     let encrypted = sqlx::query("SELECT CAST(ssl AS TEXT) FROM pg_stat_ssl WHERE pid = pg_backend_pid()");
-    let row = encrypted.fetch_one(&place.raw().await).await.unwrap();
+    let row = encrypted.fetch_one(&fixture.raw().await).await.unwrap();
     assert_eq!(row.get::<String, _>(0), "true");
     // Another CA than the certificate's; none of the public ones either.
     let (before, _) = url.split_once("sslrootcert=").unwrap();
@@ -261,8 +261,8 @@ async fn tls_is_verified() {
         format!("{before}sslrootcert={root}"),
         before.trim_end_matches('&').to_owned(),
     ] {
-        let place = Place::new(data.path(), Some(url));
-        let error = place.open().await.ping().await.unwrap_err();
+        let fixture = Fixture::new(data.path(), Some(url));
+        let error = fixture.open().await.ping().await.unwrap_err();
         assert!(error.to_string().contains("certificate"), "{error}");
     }
 }

@@ -5,14 +5,14 @@ use std::os::unix::fs::PermissionsExt;
 use accounts::{Accounts, AccountsConfig, AccountsError};
 use sqlx::Row;
 
-use crate::{Place, issue, suite};
+use crate::{Fixture, issue, suite};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_suite_holds() {
     for case in suite::cases() {
         let data = tempfile::tempdir().unwrap();
         println!("sqlite: {case}");
-        suite::run(case, Place::new(data.path(), None)).await;
+        suite::run(case, Fixture::new(data.path(), None)).await;
     }
 }
 
@@ -22,8 +22,8 @@ async fn the_files_are_their_owners_alone() {
     let file = data.path().join("accounts.sqlite");
     std::fs::write(&file, "").unwrap();
     std::fs::set_permissions(&file, PermissionsExt::from_mode(0o644)).unwrap();
-    let place = Place::new(data.path(), None);
-    let accounts = place.open().await;
+    let fixture = Fixture::new(data.path(), None);
+    let accounts = fixture.open().await;
     issue(&accounts, "example.com").await;
     let mut names = Vec::new();
     for entry in std::fs::read_dir(data.path()).unwrap() {
@@ -39,7 +39,7 @@ async fn the_files_are_their_owners_alone() {
     names.sort();
     assert_eq!(names, ["accounts.sqlite", "accounts.sqlite-shm", "accounts.sqlite-wal"]);
     let mode = sqlx::query("PRAGMA journal_mode")
-        .fetch_one(&place.raw().await)
+        .fetch_one(&fixture.raw().await)
         .await
         .unwrap();
     assert_eq!(mode.get::<String, _>(0), "wal");
@@ -78,13 +78,13 @@ async fn what_cant_be_opened_is_named() {
 #[tokio::test]
 async fn damage_behind_the_header_is_named() {
     let data = tempfile::tempdir().unwrap();
-    let place = Place::new(data.path(), None);
-    place.open().await.close().await;
+    let fixture = Fixture::new(data.path(), None);
+    fixture.open().await.close().await;
     let file = data.path().join("accounts.sqlite");
     let mut bytes = std::fs::read(&file).unwrap();
     bytes[100..].fill(0xA5);
     std::fs::write(&file, bytes).unwrap();
-    let error = place.try_open().await.unwrap_err();
+    let error = fixture.try_open().await.unwrap_err();
     assert!(matches!(error, AccountsError::Damaged(_)), "{error}");
     assert!(error.to_string().contains("restore the file"), "{error}");
 }
@@ -92,10 +92,10 @@ async fn damage_behind_the_header_is_named() {
 #[tokio::test]
 async fn a_reader_doesnt_keep_a_writer_waiting() {
     let data = tempfile::tempdir().unwrap();
-    let place = Place::new(data.path(), None);
-    let accounts = place.open().await;
+    let fixture = Fixture::new(data.path(), None);
+    let accounts = fixture.open().await;
     issue(&accounts, "example.com").await;
-    let raw = place.raw().await;
+    let raw = fixture.raw().await;
     let mut reading = raw.begin().await.unwrap();
     sqlx::query("SELECT COUNT(*) FROM api_keys")
         .fetch_one(&mut *reading)

@@ -1,14 +1,14 @@
 //! Tests of every database, one file a noun.
 
-use crate::Place;
+use crate::Fixture;
 
 /// The cases of one file, by name.
 macro_rules! cases {
     ($($case:ident),* $(,)?) => {
         /// Runs a case by its name.
-        pub(crate) async fn run(case: &str, place: crate::Place) {
+        pub(crate) async fn run(case: &str, fixture: crate::Fixture) {
             match case {
-                $(stringify!($case) => $case(place).await,)*
+                $(stringify!($case) => $case(fixture).await,)*
                 _ => panic!("no case {case}"),
             }
         }
@@ -22,9 +22,9 @@ macro_rules! cases {
 macro_rules! nouns {
     ($($noun:ident),* $(,)?) => {
         /// Runs a case by its name.
-        pub(crate) async fn run(case: &str, place: Place) {
+        pub(crate) async fn run(case: &str, fixture: Fixture) {
             $(if $noun::CASES.contains(&case) {
-                return $noun::run(case, place).await;
+                return $noun::run(case, fixture).await;
             })*
             panic!("no case {case}");
         }

@@ -10,11 +10,11 @@
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
-/// Descriptors that are distinguished; larger ones share a place, which costs one insert too many
+/// Descriptors that are distinguished; larger ones share a slot, which costs one insert too many
 /// at worst.
-const PLACES: usize = 65_536;
+const SLOTS: usize = 65_536;
 /// Bits of descriptors with a failed write since they were opened.
-static FAILED: [AtomicU64; PLACES / 64] = [const { AtomicU64::new(0) }; PLACES / 64];
+static FAILED: [AtomicU64; SLOTS / 64] = [const { AtomicU64::new(0) }; SLOTS / 64];
 /// `errno` of the last write that failed.
 static REASON: AtomicI32 = AtomicI32::new(EIO);
 
@@ -30,20 +30,20 @@ unsafe extern "C" {
 }
 
 /// The word and the bit of a descriptor.
-fn place(descriptor: c_int) -> (&'static AtomicU64, u64) {
-    let place = usize::try_from(descriptor).unwrap_or_default() % PLACES;
-    (&FAILED[place / 64], 1 << (place % 64))
+fn slot(descriptor: c_int) -> (&'static AtomicU64, u64) {
+    let slot = usize::try_from(descriptor).unwrap_or_default() % SLOTS;
+    (&FAILED[slot / 64], 1 << (slot % 64))
 }
 
 unsafe extern "C" fn checked_write(descriptor: c_int, bytes: *const c_void, count: usize) -> isize {
     // SAFETY: the caller's arguments, as they are.
     let written = unsafe { write(descriptor, bytes, count) };
     if written < 0 {
-        // SAFETY: the C library's own place for this thread.
+        // SAFETY: the C library's own slot for this thread.
         let reason = unsafe { *__errno_location() };
         if !matches!(reason, EINTR | EAGAIN) {
             REASON.store(reason, Ordering::Relaxed);
-            let (word, bit) = place(descriptor);
+            let (word, bit) = slot(descriptor);
             word.fetch_or(bit, Ordering::Release);
         }
     }
@@ -51,7 +51,7 @@ unsafe extern "C" fn checked_write(descriptor: c_int, bytes: *const c_void, coun
 }
 
 unsafe extern "C" fn checked_fdatasync(descriptor: c_int) -> c_int {
-    let (word, bit) = place(descriptor);
+    let (word, bit) = slot(descriptor);
     if word.load(Ordering::Acquire) & bit != 0 {
         // SAFETY: as above.
         unsafe { *__errno_location() = REASON.load(Ordering::Relaxed) };
@@ -62,7 +62,7 @@ unsafe extern "C" fn checked_fdatasync(descriptor: c_int) -> c_int {
 }
 
 unsafe extern "C" fn checked_close(descriptor: c_int) -> c_int {
-    let (word, bit) = place(descriptor);
+    let (word, bit) = slot(descriptor);
     if word.load(Ordering::Relaxed) & bit != 0 {
         // Before it is closed: the number may be another file's right after.
         word.fetch_and(!bit, Ordering::Release);

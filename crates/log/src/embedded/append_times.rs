@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-/// Most entries kept: a minute and more of one write each millisecond. Older times are read from
-/// the files.
+/// Most entries retained: a minute and more of one write each millisecond. Older times are read
+/// from the files.
 const ENTRIES_MAX: usize = 65_536;
 
 /// Append times of the newest records. One write has one time, so an entry covers a run of offsets.

@@ -74,13 +74,13 @@ impl Segment {
         offset: u64,
         end_offset: Option<u64>,
     ) -> io::Result<Result<(u64, u64), SegmentDamage>> {
-        let known = self
+        let existing = self
             .index
             .lock()
             .entries
             .as_ref()
             .map(|entries| self.nearest_of(entries, offset));
-        if let Some(nearest) = known {
+        if let Some(nearest) = existing {
             return Ok(Ok(nearest));
         }
         Ok(

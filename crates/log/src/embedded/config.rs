@@ -33,7 +33,7 @@ pub struct EmbeddedConfig {
     /// Sealed segments whose newest record is older are deleted, once every group has committed
     /// them.
     pub retention_ms_max: u64,
-    /// Most bytes of bodies kept in memory for consumers that keep up.
+    /// Most bytes of bodies cached for consumers that keep up.
     pub tail_cache_bytes_max: usize,
     /// The log refuses records while its file system has fewer bytes free.
     pub min_free_bytes: u64,

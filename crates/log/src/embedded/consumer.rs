@@ -26,12 +26,12 @@ pub struct EmbeddedConsumer {
     generation: u64,
     next_offset: u64,
     cursor: ReadCursor,
-    told: Told,
+    announced: Announced,
 }
 
 /// Assignment as far as the caller has seen it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Told {
+enum Announced {
     Nothing,
     Assigned,
     Revoked,
@@ -58,7 +58,7 @@ impl EmbeddedConsumer {
             generation,
             next_offset,
             cursor: ReadCursor::default(),
-            told: Told::Nothing,
+            announced: Announced::Nothing,
         }
     }
 
@@ -76,8 +76,8 @@ impl EmbeddedConsumer {
                 return Err(ConsumeError::Unavailable("the log is closed".to_owned()));
             }
             let fenced = self.is_fenced();
-            if fenced && self.told == Told::Assigned {
-                self.told = Told::Revoked;
+            if fenced && self.announced == Announced::Assigned {
+                self.announced = Announced::Revoked;
                 return Ok(Polled {
                     revoked: vec![0],
                     ..Polled::default()
@@ -85,14 +85,14 @@ impl EmbeddedConsumer {
             }
             let mut polled = Polled::default();
             if !fenced {
-                if self.told == Told::Nothing {
+                if self.announced == Announced::Nothing {
                     polled.assigned.push(self.assignment());
                 }
                 if self.next_offset < shared.end_offset() {
                     polled.records = self.records(limits).await?;
                 }
                 if !polled.assigned.is_empty() || !polled.records.is_empty() {
-                    self.told = Told::Assigned;
+                    self.announced = Announced::Assigned;
                     self.next_offset += polled.records.len() as u64;
                     return Ok(polled);
                 }

@@ -81,24 +81,24 @@ pub(super) enum CommitOutput {
 pub(super) struct Groups {
     log_dir: PathBuf,
     epoch: u32,
-    known: Mutex<HashMap<String, Arc<Group>>>,
+    groups: Mutex<HashMap<String, Arc<Group>>>,
 }
 
 impl Groups {
-    pub(super) fn new(log_dir: &Path, epoch: u32, known: Vec<(String, Option<Committed>)>) -> Self {
-        let known = known
+    pub(super) fn new(log_dir: &Path, epoch: u32, groups: Vec<(String, Option<Committed>)>) -> Self {
+        let groups = groups
             .into_iter()
             .map(|(name, committed)| (name.clone(), Group::new(name, committed)))
             .collect();
         Self {
             log_dir: log_dir.to_owned(),
             epoch,
-            known: Mutex::new(known),
+            groups: Mutex::new(groups),
         }
     }
 
     pub(super) fn get(&self, name: &str) -> Option<Arc<Group>> {
-        self.known.lock().get(name).cloned()
+        self.groups.lock().get(name).cloned()
     }
 
     /// Gives the group a new consumer and fences the one before. Blocks on the disk for a new
@@ -108,14 +108,14 @@ impl Groups {
             return Err(GroupError::Name(name.to_owned()));
         }
         let group = {
-            let mut known = self.known.lock();
-            if let Some(group) = known.get(name) {
+            let mut groups = self.groups.lock();
+            if let Some(group) = groups.get(name) {
                 Arc::clone(group)
             } else {
                 positions::store(&self.log_dir, name, self.epoch, None)
                     .map_err(|error| GroupError::Unavailable(error.to_string()))?;
                 let group = Group::new(name.to_owned(), None);
-                known.insert(name.to_owned(), Arc::clone(&group));
+                groups.insert(name.to_owned(), Arc::clone(&group));
                 group
             }
         };
@@ -136,9 +136,9 @@ impl Groups {
         if !is_group_name(name) {
             return Err(GroupError::Name(name.to_owned()));
         }
-        let mut known = self.known.lock();
+        let mut groups = self.groups.lock();
         positions::remove(&self.log_dir, name).map_err(|error| GroupError::Unavailable(error.to_string()))?;
-        known.remove(name);
+        groups.remove(name);
         Ok(())
     }
 
@@ -225,9 +225,9 @@ impl Groups {
     /// deleted. With no group known that is nothing: the first one may be on its way. No group
     /// joins meanwhile.
     pub(super) fn while_none_joins<T>(&self, choose: impl FnOnce(u64) -> T) -> T {
-        let known = self.known.lock();
+        let groups = self.groups.lock();
         choose(
-            known
+            groups
                 .values()
                 .map(|group| group.next_offset().unwrap_or(0))
                 .min()
@@ -237,7 +237,7 @@ impl Groups {
 
     /// Waits until no commit is being written.
     pub(super) fn settle(&self) {
-        let groups: Vec<_> = self.known.lock().values().cloned().collect();
+        let groups: Vec<_> = self.groups.lock().values().cloned().collect();
         for group in groups {
             drop(group.turn.lock());
         }

@@ -1,4 +1,4 @@
-//! A log looked into beside the process that writes it: no lock, no change.
+//! A log read beside the process that writes it: no lock, no change.
 
 use std::{
     io,
@@ -45,7 +45,7 @@ struct SegmentView {
     epoch: u32,
     clock: LogClock,
     catalog: Catalog,
-    known: Mutex<ReadProgress>,
+    progress: Mutex<ReadProgress>,
 }
 
 /// Progress of reading the newest segment.
@@ -65,7 +65,7 @@ impl ReadOnlyLog {
             epoch,
             clock: LogClock::new(0),
             catalog: Catalog::default(),
-            known: Mutex::default(),
+            progress: Mutex::default(),
         };
         let mut looks = 1;
         loop {
@@ -96,7 +96,7 @@ impl ReadOnlyLog {
 impl SegmentView {
     /// Brings the catalog up to date and answers the end of what is durable.
     fn look(&self, until: Until) -> Result<u64, OpenError> {
-        let mut known = self.known.lock();
+        let mut progress = self.progress.lock();
         let bases = segment_bases(&self.dir).map_err(OpenError::io(&self.dir))?;
         let Some((&first, &last)) = bases.first().zip(bases.last()) else {
             return Ok(0);
@@ -113,8 +113,8 @@ impl SegmentView {
             self.catalog
                 .push(Segment::new(base, header.created_at_ms, path, 0, None));
         }
-        if known.base != Some(last) {
-            *known = ReadProgress {
+        if progress.base != Some(last) {
+            *progress = ReadProgress {
                 base: Some(last),
                 end_offset: last,
                 end_at: FRAMES_START,
@@ -124,21 +124,21 @@ impl SegmentView {
         let reader = SegmentReader::open(&path).map_err(OpenError::io(&path))?;
         let span = Span {
             epoch: self.epoch,
-            from: (known.end_offset, known.end_at),
+            from: (progress.end_offset, progress.end_at),
             until,
         };
         let found = scan(&reader, span).map_err(OpenError::io(&path))?;
         let found = found.map_err(|damage| OpenError::damaged(&path, damage.at, damage.detail))?;
-        if found.end_offset > known.end_offset {
-            // The newest write may not be synced yet: what is told must survive a power loss.
+        if found.end_offset > progress.end_offset {
+            // The newest write may not be synced yet: what is reported must survive a power loss.
             reader.sync().map_err(OpenError::io(&path))?;
-            if let Some((segment, _)) = self.catalog.find(known.end_offset) {
+            if let Some((segment, _)) = self.catalog.find(progress.end_offset) {
                 found.index.iter().for_each(|&(offset, at)| segment.note(offset, at));
             }
-            known.end_offset = found.end_offset;
-            known.end_at = found.end_at;
+            progress.end_offset = found.end_offset;
+            progress.end_at = found.end_at;
         }
-        Ok(known.end_offset)
+        Ok(progress.end_offset)
     }
 
     fn extent(&self, end_offset: u64) -> DurableExtent<'_> {
@@ -181,7 +181,7 @@ impl SegmentView {
     }
 
     fn read(&self, offset: u64, bytes_max: usize) -> Result<Vec<LoggedRecord>, InspectError> {
-        let mut end_offset = self.known.lock().end_offset;
+        let mut end_offset = self.progress.lock().end_offset;
         if offset >= end_offset {
             end_offset = self.look(Until::Growing).map_err(unavailable)?;
         }

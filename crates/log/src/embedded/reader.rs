@@ -43,7 +43,7 @@ pub(super) struct DurableExtent<'a> {
 /// End of the last read, so that the next one needs no search.
 #[derive(Debug, Default)]
 pub(super) struct ReadCursor {
-    place: Option<FramePosition>,
+    position: Option<FramePosition>,
 }
 
 #[derive(Debug)]
@@ -72,10 +72,10 @@ impl DurableExtent<'_> {
                 begin: self.catalog.begin(),
             });
         };
-        let mut place = self.place(cursor, segment, offset, next_base)?;
+        let mut position = self.position(cursor, segment, offset, next_base)?;
         let end = next_base.map_or(self.end_offset, |base| base.min(self.end_offset));
-        let records = place.read(self.epoch, end, records_max.max(1), bytes_max)?;
-        cursor.place = Some(place);
+        let records = position.read(self.epoch, end, records_max.max(1), bytes_max)?;
+        cursor.position = Some(position);
         Ok(records)
     }
 
@@ -90,18 +90,18 @@ impl DurableExtent<'_> {
             })
     }
 
-    fn place(
+    fn position(
         &self,
         cursor: &mut ReadCursor,
         segment: Arc<Segment>,
         offset: u64,
         next_base: Option<u64>,
     ) -> Result<FramePosition, ReadError> {
-        if let Some(place) = cursor.place.take()
-            && place.offset == offset
-            && Arc::ptr_eq(&place.segment, &segment)
+        if let Some(position) = cursor.position.take()
+            && position.offset == offset
+            && Arc::ptr_eq(&position.segment, &segment)
         {
-            return Ok(place);
+            return Ok(position);
         }
         let reader = match SegmentReader::open(&segment.path) {
             Ok(reader) => reader,

@@ -113,13 +113,13 @@ impl Events {
     /// Whether a line of this kind may be written, and how many were left out before it.
     fn may_log(&self, kind: &str) -> Option<u64> {
         let mut logged = self.logged.lock();
-        if let Some(known) = logged.get_mut(kind) {
-            if known.at.elapsed() < LOG_PAUSE {
-                known.left_out += 1;
+        if let Some(existing) = logged.get_mut(kind) {
+            if existing.at.elapsed() < LOG_PAUSE {
+                existing.left_out += 1;
                 return None;
             }
-            known.at = Instant::now();
-            return Some(std::mem::take(&mut known.left_out));
+            existing.at = Instant::now();
+            return Some(std::mem::take(&mut existing.left_out));
         }
         if logged.len() < LOG_KINDS_MAX {
             let at = Instant::now();

@@ -27,7 +27,7 @@ pub(super) struct Delivery {
 enum DeliveryState {
     Waiting(Option<Waker>),
     Ended(DeliveryOutcome),
-    Told,
+    Reported,
 }
 
 impl Delivery {
@@ -58,16 +58,19 @@ impl Future for Delivered {
         let mut state = self.0.state.lock();
         match &mut *state {
             DeliveryState::Waiting(waker) => {
-                if !waker.as_ref().is_some_and(|known| known.will_wake(context.waker())) {
+                if !waker
+                    .as_ref()
+                    .is_some_and(|existing| existing.will_wake(context.waker()))
+                {
                     *waker = Some(context.waker().clone());
                 }
                 Poll::Pending
             }
-            DeliveryState::Ended(_) => match std::mem::replace(&mut *state, DeliveryState::Told) {
+            DeliveryState::Ended(_) => match std::mem::replace(&mut *state, DeliveryState::Reported) {
                 DeliveryState::Ended(outcome) => Poll::Ready(outcome),
-                DeliveryState::Waiting(_) | DeliveryState::Told => Poll::Pending,
+                DeliveryState::Waiting(_) | DeliveryState::Reported => Poll::Pending,
             },
-            DeliveryState::Told => Poll::Pending,
+            DeliveryState::Reported => Poll::Pending,
         }
     }
 }

@@ -27,7 +27,7 @@ use crate::{
     traits::{Committed, InspectError, LogInspector, PartitionState},
 };
 
-/// Groups whose connections are kept.
+/// Groups whose connections are reused.
 const GROUPS_MAX: usize = 4;
 /// Age at which the topic's epoch is read again.
 const EPOCH_AGE_MAX: Duration = Duration::from_secs(10);
@@ -109,7 +109,7 @@ enum FirstRecord {
 
 impl Following {
     /// Whether it still says what is between `offset` and `end_offset`.
-    fn is_known(&self, offset: u64, end_offset: u64) -> bool {
+    fn covers(&self, offset: u64, end_offset: u64) -> bool {
         self.offset == offset
             && match self.first {
                 FirstRecord::AppendedAt(_) => true,
@@ -150,7 +150,7 @@ impl PartitionInspector {
     }
 
     fn connect(&mut self, group: &str) -> Result<(), InspectError> {
-        match self.groups.iter().position(|(known, _)| known == group) {
+        match self.groups.iter().position(|(existing, _)| existing == group) {
             Some(at) => {
                 let used = self.groups.remove(at);
                 self.groups.push(used);
@@ -242,7 +242,7 @@ fn first_times(
     unknown.retain(|partition, &mut (offset, end)| {
         !remembered
             .get(partition)
-            .is_some_and(|following| following.is_known(offset, end))
+            .is_some_and(|following| following.covers(offset, end))
     });
     if !unknown.is_empty() {
         let deadline = Instant::now() + view.wait_max();

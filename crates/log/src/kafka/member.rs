@@ -43,7 +43,7 @@ use crate::{
     traits::{Assignment, Commit, CommitError, ConsumeError, PollLimits, Polled},
 };
 
-/// The longest single wait in librdkafka, so that a caller in a hurry isn't kept.
+/// The longest single wait in librdkafka, so that a caller in a hurry isn't retained.
 const SLICE: Duration = Duration::from_millis(100);
 
 type MemberClient = BaseConsumer<Rebalances>;
@@ -153,7 +153,7 @@ impl GroupMember {
             None => self.gather(limits, &mut polled),
         };
         match gathered {
-            // What came before a failure is told first, or it would be passed over.
+            // What came before a failure is reported first, or it would be passed over.
             Err(failed) if has_news(&polled) => self.failed = Some(failed),
             Err(failed) => return Err(failed),
             Ok(()) => {}
@@ -279,7 +279,7 @@ impl GroupMember {
         Ok(polled.records.len() < limits.records_max && *bytes < limits.bytes_max)
     }
 
-    /// Takes over what librdkafka told about rebalances during a poll.
+    /// Takes over what librdkafka reported about rebalances during a poll.
     fn rebalance(&mut self, polled: &mut Polled) {
         let changes = self.consumer.context().take();
         for change in changes {
@@ -310,9 +310,9 @@ impl GroupMember {
         if self.held.remove(&partition).is_none() {
             return;
         }
-        let told = polled.assigned.len();
+        let reported = polled.assigned.len();
         polled.assigned.retain(|assigned| assigned.partition != partition);
-        if polled.assigned.len() == told {
+        if polled.assigned.len() == reported {
             polled.revoked.push(partition);
         }
     }

@@ -308,14 +308,14 @@ mod tests {
     }
 
     #[test]
-    fn every_wrong_setting_is_told_with_the_command_that_fixes_it() {
+    fn every_wrong_setting_is_reported_with_the_command_that_fixes_it() {
         let plan = TopicPlan::receipts(&KafkaConfig::default());
         let changed = [
             ("cleanup.policy", "compact,delete"),
             ("retention.ms", "1000"),
             ("max.message.bytes", "1048588"),
         ];
-        let told = plan
+        let reported = plan
             .faults(&topic(&plan, &changed, || ConfigSource::DynamicTopic), "b:1")
             .unwrap()
             .to_string();
@@ -325,19 +325,19 @@ mod tests {
             "kafka-configs.sh --bootstrap-server b:1 --alter --entity-type topics --entity-name receipts --add-config",
             "cleanup.policy=delete,max.message.bytes=8455168,retention.ms=604800000",
         ] {
-            assert!(told.contains(part), "{part}: {told}");
+            assert!(reported.contains(part), "{part}: {reported}");
         }
-        assert!(!told.contains("delete.retention.ms"), "{told}");
+        assert!(!reported.contains("delete.retention.ms"), "{reported}");
     }
 
     #[test]
     fn a_default_is_no_epoch() {
         let plan = TopicPlan::receipts(&KafkaConfig::default());
-        let told = plan
+        let reported = plan
             .faults(&topic(&plan, &[], || ConfigSource::Default), "b:1")
             .unwrap()
             .to_string();
-        assert!(told.contains("delete.retention.ms"), "{told}");
+        assert!(reported.contains("delete.retention.ms"), "{reported}");
         for value in ["0", "-1", "2147483648", "x"] {
             let found = topic(&plan, &[("delete.retention.ms", value)], || ConfigSource::DynamicTopic);
             assert_eq!(epoch_of(&found), None, "{value}");

@@ -117,10 +117,10 @@ impl InspectorReader {
         let follows = |cursor: &&mut ReadPosition| {
             cursor.partition == partition && (cursor.from_offset..=cursor.next_offset).contains(&offset)
         };
-        let place = self.cursor.as_mut().filter(follows);
-        let (next_offset, known_end) =
-            place.map_or((offset, None), |cursor| (cursor.next_offset, Some(cursor.end_offset)));
-        if known_end.is_none_or(|end_offset| next_offset >= end_offset) {
+        let position = self.cursor.as_mut().filter(follows);
+        let (next_offset, cached_end) =
+            position.map_or((offset, None), |cursor| (cursor.next_offset, Some(cursor.end_offset)));
+        if cached_end.is_none_or(|end_offset| next_offset >= end_offset) {
             let (begin, end_offset) = self.extent(partition)?;
             if offset < begin {
                 return Err(InspectError::Gone {
@@ -133,7 +133,7 @@ impl InspectorReader {
                 return Ok(Vec::new());
             }
             match &mut self.cursor {
-                Some(cursor) if known_end.is_some() && self.view.appends() == Appends::Single => {
+                Some(cursor) if cached_end.is_some() && self.view.appends() == Appends::Single => {
                     cursor.end_offset = end_offset;
                 }
                 _ => self.assign(partition, next_offset, end_offset)?,
@@ -183,7 +183,7 @@ impl InspectorReader {
         Ok(records)
     }
 
-    /// The newest record, before whatever a partition ends with that isn't one: looked for a few
+    /// The newest record, before whatever a partition ends with that isn't one: searched for a few
     /// offsets before the end, then further back.
     fn search_newest(&mut self, partition: u32) -> NewestRecord {
         let (begin, end_offset) = self.extent(partition)?;

@@ -69,7 +69,7 @@ pub enum KafkaOpenError {
         /// The broker's message.
         detail: String,
     },
-    /// The topic could not be created or looked into.
+    /// The topic could not be created or read.
     #[error("the Kafka topic {topic} can't be {what}: {detail}")]
     Refused {
         /// The topic.

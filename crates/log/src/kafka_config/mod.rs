@@ -72,13 +72,13 @@ pub struct KafkaConfig {
     pub replication_factor: u32,
     /// Copies that must exist before a record is acknowledged, at least.
     pub min_insync_replicas: u32,
-    /// Shortest time that records are kept, in milliseconds.
+    /// Shortest time that records are retained, in milliseconds.
     pub retention_ms_max: u64,
-    /// Least part of a partition that is kept, in bytes; 0: no limit.
+    /// Least part of a partition that is retained, in bytes; 0: no limit.
     pub retention_bytes_max: u64,
-    /// Time that verdicts are kept, at least, in milliseconds.
+    /// Time that verdicts are retained, at least, in milliseconds.
     pub verdicts_retention_ms_max: u64,
-    /// Bytes of a partition of verdicts that are kept, at least; 0: no limit.
+    /// Bytes of a partition of verdicts that are retained, at least; 0: no limit.
     pub verdicts_retention_bytes_max: u64,
     /// The largest record in bytes: a batch of 8 MiB and what stands beside it.
     pub record_bytes_max: usize,
@@ -350,7 +350,7 @@ mod tests {
         let faults = faults(&config);
         let is_refused = faults
             .iter()
-            .any(|fault| fault.place == "kafka.brokers" && fault.what.contains("make build"));
+            .any(|fault| fault.location == "kafka.brokers" && fault.what.contains("make build"));
         assert_eq!(is_refused, !cfg!(feature = "kafka"), "{faults:?}");
     }
 
@@ -378,7 +378,7 @@ mod tests {
         assert!(
             faults(&config)
                 .iter()
-                .any(|fault| fault.place == "kafka.brokers" && fault.what.contains("`http://kafka-1:9092`"))
+                .any(|fault| fault.location == "kafka.brokers" && fault.what.contains("`http://kafka-1:9092`"))
         );
     }
 
@@ -408,14 +408,14 @@ mod tests {
         };
         assert_eq!(faults(&config), []);
         config.brokers += ",kafka:9092";
-        let places: Vec<String> = faults(&config).into_iter().map(|fault| fault.place).collect();
-        assert_eq!(places, ["kafka.security_protocol"]);
+        let locations: Vec<String> = faults(&config).into_iter().map(|fault| fault.location).collect();
+        assert_eq!(locations, ["kafka.security_protocol"]);
         config.allow_plaintext = true;
         assert_eq!(faults(&config), []);
     }
 
     #[test]
-    fn every_fault_is_told_with_its_key() {
+    fn every_fault_is_reported_with_its_key() {
         let config = KafkaConfig {
             topic: "a/b".to_owned(),
             verdicts_topic: "a/b".to_owned(),
@@ -427,7 +427,7 @@ mod tests {
             ssl_ca: "ca.pem".to_owned(),
             ..KafkaConfig::default()
         };
-        let keys: Vec<String> = faults(&config).into_iter().map(|fault| fault.place).collect();
+        let keys: Vec<String> = faults(&config).into_iter().map(|fault| fault.location).collect();
         let expected = [
             "kafka.topic",
             "kafka.verdicts_topic",

@@ -55,7 +55,7 @@ macro_rules! run_contract {
     ($engine:ty) => {
         $crate::run_contract!($engine:
             reads_every_record_once_in_order_as_it_was_appended, limits_what_one_poll_brings,
-            wakes_a_waiting_poll, resumes_behind_the_commit, reads_on_from_where_it_is_told, carries_metadata_with_the_commit,
+            wakes_a_waiting_poll, resumes_behind_the_commit, reads_on_from_a_given_offset, carries_metadata_with_the_commit,
             never_moves_a_commit_back, fences_the_older_consumer, keeps_groups_apart,
             completes_through_the_first_uncommitted_record, refuses_when_the_queue_is_full,
             refuses_a_record_that_is_too_large, inspects_without_consuming);
@@ -260,7 +260,7 @@ pub async fn resumes_behind_the_commit<E: Engine>() {
     assert!(records.iter().all(|record| uncommitted.contains_key(&record.position)));
 }
 
-pub async fn reads_on_from_where_it_is_told<E: Engine>() {
+pub async fn reads_on_from_a_given_offset<E: Engine>() {
     let engine = E::start(Settings::default());
     append_all(&engine.log(), 0..60).await;
     let mut consumer = engine.consumer("readers");

@@ -141,13 +141,13 @@ proptest! {
 
     #[test]
     fn a_changed_byte_is_a_torn_tail_in_the_last_group_and_damage_before(
-        place in any::<Index>(), bits in 1..=255_u8,
+        position in any::<Index>(), bits in 1..=255_u8,
     ) {
         let (dir, records) = written();
         let path = &segments(dir.path())[0];
         let mut bytes = fs::read(path).unwrap();
         let frames = frames(&bytes);
-        let at = HEADER + place.index(frames[23].end - HEADER);
+        let at = HEADER + position.index(frames[23].end - HEADER);
         bytes[at] ^= bits;
         fs::write(path, &bytes).unwrap();
         match frames.iter().position(|frame| (frame.start..frame.end).contains(&at)) {

@@ -154,7 +154,7 @@ mod one_partition {
 mod three_partitions {
     crate::run_contract!(crate::OnKafka<3>:
         reads_every_record_once_in_order_as_it_was_appended, limits_what_one_poll_brings,
-        wakes_a_waiting_poll, resumes_behind_the_commit, reads_on_from_where_it_is_told, carries_metadata_with_the_commit,
+        wakes_a_waiting_poll, resumes_behind_the_commit, reads_on_from_a_given_offset, carries_metadata_with_the_commit,
         never_moves_a_commit_back, keeps_groups_apart,
         completes_through_the_first_uncommitted_record, refuses_when_the_queue_is_full,
         refuses_a_record_that_is_too_large, inspects_without_consuming);

@@ -94,7 +94,7 @@ async fn a_killed_broker_loses_nothing_that_was_acknowledged() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_frozen_broker_is_told_in_time_and_nothing_piles_up() {
+async fn a_frozen_broker_is_reported_in_time_and_nothing_piles_up() {
     let kafka = Kafka::start().unwrap();
     // So few that none is given up before the last one was refused, on a slow machine too, and so
     // long that the records below are handed over before the broker counts as away.
@@ -183,9 +183,9 @@ fn brokers_that_aren_t_there_are_named() {
         request_wait_ms_max: 1_000,
         ..config("127.0.0.1:1")
     };
-    let told = KafkaLog::open(config).unwrap_err().to_string();
+    let reported = KafkaLog::open(config).unwrap_err().to_string();
     assert!(
-        told.contains("127.0.0.1:1") && told.contains("Connection refused"),
-        "{told}"
+        reported.contains("127.0.0.1:1") && reported.contains("Connection refused"),
+        "{reported}"
     );
 }

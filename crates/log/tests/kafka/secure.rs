@@ -12,7 +12,7 @@ use crate::{
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_login_within_tls_is_taken_and_a_wrong_one_told() {
+async fn a_login_within_tls_is_taken_and_a_wrong_one_reported() {
     let kafka = Kafka::start_secure().unwrap();
     let security = kafka.security().unwrap();
     let config = KafkaConfig {
@@ -40,12 +40,15 @@ async fn a_login_within_tls_is_taken_and_a_wrong_one_told() {
         sasl_password: "guessed".into(),
         ..config.clone()
     };
-    let told = KafkaLog::open(guessed).unwrap_err().to_string();
-    assert!(told.contains("uthentication") && !told.contains("guessed"), "{told}");
+    let reported = KafkaLog::open(guessed).unwrap_err().to_string();
+    assert!(
+        reported.contains("uthentication") && !reported.contains("guessed"),
+        "{reported}"
+    );
     let stranger = KafkaConfig {
         ssl_ca: String::new(),
         ..config
     };
-    let told = KafkaLog::open(stranger).unwrap_err().to_string();
-    assert!(told.contains("certificate"), "{told}");
+    let reported = KafkaLog::open(stranger).unwrap_err().to_string();
+    assert!(reported.contains("certificate"), "{reported}");
 }

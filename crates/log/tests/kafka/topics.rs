@@ -39,7 +39,7 @@ fn wrong_settings(config: &KafkaConfig) -> (Vec<String>, String) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_existing_topic_is_refused_until_the_command_that_is_told_has_been_given() {
+async fn an_existing_topic_is_refused_until_the_command_that_is_reported_has_been_given() {
     let config = shared();
     let as_wanted = [
         ("message.timestamp.type", "LogAppendTime"),

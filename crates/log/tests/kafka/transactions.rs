@@ -388,10 +388,12 @@ async fn a_shard_without_a_partition_is_named_and_nothing_is_stored() {
         verdicts_partitions: 3,
         ..config
     };
-    let told = KafkaLog::open_topic(Topic::Verdicts, wider).unwrap_err().to_string();
+    let reported = KafkaLog::open_topic(Topic::Verdicts, wider).unwrap_err().to_string();
     assert!(
-        told.contains("partitions is 2, must be 3") && told.contains("kafka-topics.sh") && told.contains("--alter"),
-        "{told}"
+        reported.contains("partitions is 2, must be 3")
+            && reported.contains("kafka-topics.sh")
+            && reported.contains("--alter"),
+        "{reported}"
     );
     // Only a processor appends to it.
     assert!(verdicts.append(record(1)).await.is_err());

@@ -38,8 +38,8 @@ fn commit(log: &KafkaLog, next_offset: u64, metadata: &str) -> Vec<Commit> {
 /// Not a test of its own: the process that [`a_thawed_consumer_is_fenced_and_knows_it`] freezes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn child() {
-    let Ok(place) = std::env::var(CHILD) else { return };
-    let (brokers, topic) = place.split_once(' ').unwrap();
+    let Ok(target) = std::env::var(CHILD) else { return };
+    let (brokers, topic) = target.split_once(' ').unwrap();
     let log = KafkaLog::open(config_of(brokers, topic)).unwrap();
     let mut consumer = log.consumer(topic).unwrap();
     poll_records(&mut consumer, 20).await;

@@ -41,7 +41,7 @@ async fn txt_records_come_joined_and_through_aliases() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_told_from_what_cannot_be_asked() {
+async fn what_is_not_there_is_distinguished_from_what_cannot_be_asked() {
     let client = client(nobody());
     assert_eq!(
         why(client.txt("nowhere.test").await.unwrap_err()),
@@ -108,5 +108,5 @@ async fn what_was_published_a_moment_ago_is_seen() {
     dns.set("new.test. 3600 IN TXT \"first\"").unwrap();
     assert_eq!(texts(&client, "new.test").await, ["first"]);
     dns.set("new.test. 3600 IN TXT \"second\"").unwrap();
-    assert_eq!(texts(&client, "new.test").await, ["second"], "nothing is kept");
+    assert_eq!(texts(&client, "new.test").await, ["second"], "nothing is retained");
 }

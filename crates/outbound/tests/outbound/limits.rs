@@ -125,7 +125,10 @@ async fn a_long_head_and_what_is_no_http_are_refused() {
     for server in [&zipped, &other] {
         let error = client(server.address).get("https://good.test/", 100).await.unwrap_err();
         assert!(matches!(error, Error::BadAnswer { .. }), "{error:?}");
-        assert!(!error.to_string().contains("secret"), "nothing of the answer is told");
+        assert!(
+            !error.to_string().contains("secret"),
+            "nothing of the answer is reported"
+        );
     }
     let broken = Server::start(|mut socket: Socket| async move {
         let _ = request(&mut socket).await;

@@ -89,10 +89,10 @@ async fn what_was_judged_is_what_is_connected_to() {
     // The first connection goes where the first answer said, without a second question; the
     // redirect to the same host asks again, and the new address is judged again.
     let error = client.get("https://good.test/", 100).await.unwrap_err();
-    let Error::Refused(told) = error else {
+    let Error::Refused(reported) = error else {
         panic!("{error:?}")
     };
-    assert_eq!(told, "good.test resolves to an address that isn't public");
+    assert_eq!(reported, "good.test resolves to an address that isn't public");
     assert_eq!(rebinder.asked.load(Ordering::Relaxed), 2, "once for each connection");
     assert_eq!((honest.connections(), trap.connections()), (1, 0));
 }

@@ -74,7 +74,7 @@ const BY_TEXT: &[(&str, &str)] = &[
     ("https://[2001:db8::1]/", "documentation"),
 ];
 
-/// Names refused for an address they resolve to, which isn't told.
+/// Names refused for an address they resolve to, which isn't reported.
 const BY_ADDRESS: &[&str] = &[
     "private.test",
     "metadata.test",
@@ -132,17 +132,17 @@ async fn none_of_the_table_is_asked() {
     config.test_allow_addresses = vec!["127.0.0.1/32".parse().unwrap()];
     let client = outbound::OutboundClient::new(&config).unwrap();
     for (url, why) in BY_TEXT {
-        let told = refusal(client.get(url, 100).await.unwrap_err());
-        assert!(told.contains(why), "{url}: {told}");
+        let reported = refusal(client.get(url, 100).await.unwrap_err());
+        assert!(reported.contains(why), "{url}: {reported}");
         let posted = client.post(url, http::HeaderMap::new(), bytes::Bytes::new(), 100).await;
-        assert_eq!(refusal(posted.unwrap_err()), told, "{url}");
-        assert_eq!(refusal(client.check(url).unwrap_err()), told, "{url}");
+        assert_eq!(refusal(posted.unwrap_err()), reported, "{url}");
+        assert_eq!(refusal(client.check(url).unwrap_err()), reported, "{url}");
     }
     for name in BY_ADDRESS {
         let url = format!("https://{name}/");
         client.check(&url).unwrap();
-        let told = refusal(client.get(&url, 100).await.unwrap_err());
-        assert_eq!(told, format!("{name} resolves to an address that isn't public"));
+        let reported = refusal(client.get(&url, 100).await.unwrap_err());
+        assert_eq!(reported, format!("{name} resolves to an address that isn't public"));
     }
     assert_eq!(server.connections(), 0, "nobody was connected to");
     assert_eq!(
@@ -164,23 +164,23 @@ async fn a_redirect_is_judged_like_the_first_url() {
     .await;
     let client = client(server.address);
     for (url, why) in REDIRECTS {
-        let told = refusal(
+        let reported = refusal(
             client
                 .get(&format!("https://good.test/to?{url}"), 100)
                 .await
                 .unwrap_err(),
         );
-        assert!(told.contains(why), "{url}: {told}");
+        assert!(reported.contains(why), "{url}: {reported}");
     }
     for name in BY_ADDRESS {
-        let told = refusal(
+        let reported = refusal(
             client
                 .get(&format!("https://good.test/to?https://{name}/"), 100)
                 .await
                 .unwrap_err(),
         );
         let why = format!("{name} resolves to an address that isn't public");
-        assert!(told.ends_with(&why), "{told}");
+        assert!(reported.ends_with(&why), "{reported}");
     }
     let fetched = client.get("https://good.test/to?/end", 100).await.unwrap();
     assert_eq!(
@@ -197,7 +197,7 @@ async fn tests_settings_open_what_they_name_and_nothing_else() {
         ..World::get().config(server.address)
     };
     let client = outbound::OutboundClient::new(&config).unwrap();
-    let told = refusal(client.get("https://good.test/", 10).await.unwrap_err());
-    assert_eq!(told, "good.test resolves to an address that isn't public");
+    let reported = refusal(client.get("https://good.test/", 10).await.unwrap_err());
+    assert_eq!(reported, "good.test resolves to an address that isn't public");
     assert_eq!(server.connections(), 0);
 }

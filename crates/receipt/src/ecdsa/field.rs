@@ -95,7 +95,7 @@ impl FieldElement {
         let (difference, borrow) = subtract(self.0, PRIME);
         // A mask, since a branch would be mispredicted half of the time.
         let mask = u64::from(overflow < borrow).wrapping_neg();
-        let choose = |kept: u64, reduced: u64| kept & mask | reduced & !mask;
+        let choose = |original: u64, reduced: u64| original & mask | reduced & !mask;
         Self([
             choose(self.0[0], difference[0]),
             choose(self.0[1], difference[1]),

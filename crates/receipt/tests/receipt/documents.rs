@@ -177,6 +177,6 @@ for vector in vectors("refused-urls"):
         .arg(root().join("conformance/vectors"))
         .output()
         .expect("this test needs the python3 command (Debian: python3)");
-    let told = String::from_utf8_lossy(&python.stderr);
-    assert!(python.status.success(), "{told}");
+    let reported = String::from_utf8_lossy(&python.stderr);
+    assert!(python.status.success(), "{reported}");
 }

@@ -41,7 +41,7 @@ pub(crate) fn unsigned(n: u64) -> Value {
             "studyId": "st-1",
             "researcherId": "r-1",
         },
-        "extra": {"b": [1, 2.5, 1e21, -0.0, true, null], "a": "kept, and signed over"},
+        "extra": {"b": [1, 2.5, 1e21, -0.0, true, null], "a": "retained, and signed over"},
     })
 }
 

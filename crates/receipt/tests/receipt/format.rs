@@ -300,7 +300,7 @@ fn timestamps_have_up_to_nine_digits_and_are_stored_in_milliseconds() {
 }
 
 #[test]
-fn all_faults_are_told_up_to_twenty() {
+fn all_faults_are_reported_up_to_twenty() {
     let mut receipt = signed(1, ED25519);
     set(&mut receipt, "/version", json!("2"));
     set(&mut receipt, "/content/url", json!("nowhere"));

@@ -476,7 +476,7 @@ fn explanations_agree_with_verdicts() {
         .iter()
         .map(|receipt| &receipt["reason"])
         .collect();
-    // All of the batch is rejected; what each receipt would be by itself is told, too.
+    // All of the batch is rejected; what each receipt would be by itself is reported, too.
     assert_eq!(
         (&refused["outcome"], &refused["reason"]),
         (&json!("rejected"), &json!("bad_batch_signature"))
@@ -715,7 +715,7 @@ fn usual_signing_mistakes_are_recognised() {
 /// Whether a key is the wrong one can't be computed, so both causes are named. Behind a good
 /// signature of the request, client.publicKey is its sender's.
 #[test]
-fn a_receipt_signed_with_another_key_is_told_apart_from_the_other_mistakes() {
+fn a_receipt_signed_with_another_key_is_distinguished_from_the_other_mistakes() {
     let other = SigningKey::generate(Algorithm::Ed25519).unwrap();
     let mut receipt = signed(1, ED25519);
     let mut members = receipt.clone();

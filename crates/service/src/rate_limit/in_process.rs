@@ -30,7 +30,7 @@ pub struct InProcessLimiter {
 struct KeyCounts {
     by_key: HashMap<Box<str>, WindowCount>,
     shared: WindowCount,
-    /// The last minute in which idle keys were looked for: the search costs as much as there are
+    /// The last minute in which idle keys were searched for: the search costs as much as there are
     /// keys.
     swept_minute: i64,
 }
@@ -81,10 +81,10 @@ impl InProcessLimiter {
     }
 
     /// Takes over what is known of `key` from elsewhere, if there is room for a count of its own.
-    pub(super) fn learn(&self, key: &str, known: WindowCount) {
+    pub(super) fn learn(&self, key: &str, shared: WindowCount) {
         let now_s = (self.now_ms)().div_euclid(1_000);
         if let Some(count) = self.counts(key).lock().own(key, now_s, self.keys_max) {
-            count.learn(known);
+            count.learn(shared);
         }
         self.measure();
     }

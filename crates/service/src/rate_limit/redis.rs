@@ -124,8 +124,8 @@ impl RedisLimiter {
             in_flight: Semaphore::new(config.in_flight_max),
         });
         connector.try_once(&shared.link, &shared.asking).await;
-        let kept = Arc::clone(&shared);
-        let keeper = tokio::spawn(async move { connector.keep(&kept.link, &kept.asking).await });
+        let background = Arc::clone(&shared);
+        let keeper = tokio::spawn(async move { connector.keep(&background.link, &background.asking).await });
         Ok(Self { shared, keeper })
     }
 }
@@ -158,10 +158,10 @@ impl RateLimiter for RedisLimiter {
 impl RedisLimiterState {
     async fn take(&self, key: &str, cost: u32, quota: &Quota) -> Result<ScriptReply, Fallback> {
         let mut up = self.link.up().ok_or(Fallback::Away)?;
-        let _place = self.in_flight.try_acquire().map_err(|_| Fallback::Busy)?;
-        let known = self.local.count(key);
+        let _permit = self.in_flight.try_acquire().map_err(|_| Fallback::Busy)?;
+        let shared = self.local.count(key);
         let asked = Instant::now();
-        let answer = self.asking.take(&mut up.connection, key, cost, quota, known);
+        let answer = self.asking.take(&mut up.connection, key, cost, quota, shared);
         match timeout(self.asking.wait_max, answer).await {
             Ok(Ok(taken)) => {
                 metrics::histogram!("receipts_limiter_redis_seconds").record(asked.elapsed());
@@ -192,7 +192,7 @@ impl Asking {
         key: &str,
         cost: u32,
         quota: &Quota,
-        known: WindowCount,
+        shared: WindowCount,
     ) -> redis::RedisResult<ScriptReply> {
         let now_s = self
             .clock
@@ -202,8 +202,8 @@ impl Asking {
         question.key(format!("{}{key}", self.prefix));
         question.arg(now_s).arg(cost).arg(quota.per_minute);
         question.arg(quota.per_day.map_or(-1, i64::from));
-        question.arg(known.minute).arg(known.in_minute);
-        question.arg(known.day).arg(known.in_day);
+        question.arg(shared.minute).arg(shared.in_minute);
+        question.arg(shared.day).arg(shared.in_day);
         let (outcome, now_s, in_minute, in_day): (u8, i64, u32, u32) = question.invoke_async(connection).await?;
         let outcome = match outcome {
             0 => LimitOutcome::Allowed,

@@ -60,12 +60,12 @@ impl WindowCount {
 
     /// Takes over what is known from elsewhere: of one window the greater count, of two the later
     /// window's.
-    pub(super) fn learn(&mut self, known: WindowCount) {
-        if (known.minute, known.in_minute) > (self.minute, self.in_minute) {
-            (self.minute, self.in_minute) = (known.minute, known.in_minute);
+    pub(super) fn learn(&mut self, shared: WindowCount) {
+        if (shared.minute, shared.in_minute) > (self.minute, self.in_minute) {
+            (self.minute, self.in_minute) = (shared.minute, shared.in_minute);
         }
-        if (known.day, known.in_day) > (self.day, self.in_day) {
-            (self.day, self.in_day) = (known.day, known.in_day);
+        if (shared.day, shared.in_day) > (self.day, self.in_day) {
+            (self.day, self.in_day) = (shared.day, shared.in_day);
         }
     }
 

@@ -91,8 +91,8 @@ fn every_runbook_has_one_query_to_confirm_and_a_panel_that_is_there() {
         let (query, panel) = confirmation(&page);
         assert!(!query.is_empty() && !query.contains('\n'), "{name}: {query}");
         // ID?viewPanel=NUMBER` (TITLE).
-        let (place, title) = panel.split_once("` (").unwrap();
-        let (dashboard, number) = place.split_once("?viewPanel=").unwrap();
+        let (location, title) = panel.split_once("` (").unwrap();
+        let (dashboard, number) = location.split_once("?viewPanel=").unwrap();
         let text = dashboards
             .get(dashboard)
             .unwrap_or_else(|| panic!("{name}: no dashboard {dashboard}"));

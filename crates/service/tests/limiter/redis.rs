@@ -46,7 +46,7 @@ fn three_replicas_are_as_the_model_says_of_one() {
     runtime.block_on(async { drop(replicas) });
 }
 
-/// `redis-cli` sees what is kept: one small hash for a key, which goes by itself.
+/// `redis-cli` sees what is retained: one small hash for a key, which goes by itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn by_redis_own_clock_keys_are_prefixed_and_expire() {
     let redis = Redis::start().unwrap();
@@ -139,7 +139,7 @@ async fn whom_redis_refuses_or_we_dont_trust_counts_alone_and_says_why() {
 }
 
 #[tokio::test]
-async fn what_cant_be_used_is_told_at_the_start() {
+async fn what_cant_be_used_is_reported_at_the_start() {
     let folder = tempfile::tempdir().unwrap();
     let empty = folder.path().join("ca.pem");
     std::fs::write(&empty, "nothing").unwrap();

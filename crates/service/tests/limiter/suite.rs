@@ -10,7 +10,7 @@ use crate::{DAY_S, FREE, NOON_S, Replicas};
 /// Every case, each on keys of its own.
 pub(crate) async fn run(replicas: &Replicas) {
     the_minute_is_used_up_and_comes_again(replicas).await;
-    the_day_is_told_when_it_is_the_tighter_one(replicas).await;
+    the_day_is_reported_when_it_is_the_tighter_one(replicas).await;
     a_refused_request_takes_nothing(replicas).await;
     another_quota_finds_the_same_counts(replicas).await;
     many_at_once_get_exactly_the_quota(replicas).await;
@@ -38,13 +38,17 @@ async fn the_minute_is_used_up_and_comes_again(replicas: &Replicas) {
     assert!(replicas.take(5, "minute", 1, &FREE).await.allowed);
 }
 
-async fn the_day_is_told_when_it_is_the_tighter_one(replicas: &Replicas) {
+async fn the_day_is_reported_when_it_is_the_tighter_one(replicas: &Replicas) {
     replicas.clock.set_s(NOON_S);
     assert_eq!(replicas.take(0, "day", 3, &FREE).await.limit, 3);
     replicas.clock.set_s(NOON_S + 60);
     let decision = replicas.take(1, "day", 1, &FREE).await;
-    let told = (decision.limit, decision.remaining, decision.reset_unix_s);
-    assert_eq!(told, (5, 1, 20_001 * DAY_S), "one left of the day, two of the minute");
+    let reported = (decision.limit, decision.remaining, decision.reset_unix_s);
+    assert_eq!(
+        reported,
+        (5, 1, 20_001 * DAY_S),
+        "one left of the day, two of the minute"
+    );
     assert!(replicas.take(2, "day", 1, &FREE).await.allowed);
     let refused = replicas.take(3, "day", 1, &FREE).await;
     assert_eq!((refused.allowed, refused.limit, refused.remaining), (false, 5, 0));

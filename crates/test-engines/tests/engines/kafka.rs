@@ -19,19 +19,19 @@ fn write(kafka: &Kafka, topic: &str, text: &str) {
 #[test]
 fn its_records_outlive_a_kill_and_a_freeze_and_its_folder_does_not_outlive_it() {
     let kafka = Kafka::start_with(&[("auto.create.topics.enable", "true")]).unwrap();
-    write(&kafka, "kept", "one\ntwo\n");
-    assert_eq!(read(&kafka, "kept"), "one\ntwo\n");
+    write(&kafka, "retained", "one\ntwo\n");
+    assert_eq!(read(&kafka, "retained"), "one\ntwo\n");
     kafka.kill().unwrap();
     assert!(kafka.kcat(&["-L", "-m", "1"]).is_err());
     kafka.restart().unwrap();
-    assert_eq!(read(&kafka, "kept"), "one\ntwo\n");
+    assert_eq!(read(&kafka, "retained"), "one\ntwo\n");
     kafka.freeze().unwrap();
     assert!(kafka.kcat(&["-L", "-m", "1"]).is_err());
     kafka.thaw().unwrap();
-    write(&kafka, "kept", "three\n");
+    write(&kafka, "retained", "three\n");
     kafka.stop().unwrap();
     kafka.restart().unwrap();
-    assert_eq!(read(&kafka, "kept"), "one\ntwo\nthree\n");
+    assert_eq!(read(&kafka, "retained"), "one\ntwo\nthree\n");
     let folder: PathBuf = kafka.log().parent().unwrap().to_owned();
     assert!(folder.is_dir());
     drop(kafka);

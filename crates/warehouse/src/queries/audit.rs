@@ -91,7 +91,7 @@ pub struct AuditSums {
     pub unnamed: u64,
 }
 
-/// Findings of a kind that are kept.
+/// Findings of a kind that are retained.
 const NAMED_MAX: usize = 10;
 
 impl AuditSums {

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::{FINAL_SETTINGS, QueryScope};
 use crate::{SqlStatement, Warehouse, WarehouseError};
 
-/// A place between two receipts: that of the last one seen.
+/// A cursor between two receipts: that of the last one seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReceiptCursor {
     /// Host of `content.url`, in lower case.
@@ -32,7 +32,7 @@ pub struct ReceiptCursor {
 pub struct ExportedReceipt {
     /// Key by which it is found.
     pub key: ReceiptCursor,
-    /// In how many places of the log it stands.
+    /// At how many positions of the log it stands.
     pub occurrences: u64,
     /// When the gateway first took it, milliseconds since the Unix epoch.
     pub received_at_ms: i64,
@@ -118,17 +118,17 @@ pub(super) const REST: &str = "length(positions) AS occurrences, toUnixTimestamp
 const ORDER: &str =
     "ORDER BY reverse(publisher), toStartOfHour(timestamp), entry_id, receipt_id, payload_hash, timestamp";
 
-/// Rows before or behind a place; spelled out, so that the primary key cuts it.
-fn beside(place: &str, than: &str, last: &str) -> String {
-    let time = format!("fromUnixTimestamp64Milli({{{place}_ms:Int64}}, 'UTC')");
+/// Rows before or behind a cursor; spelled out, so that the primary key cuts it.
+fn beside(cursor: &str, than: &str, last: &str) -> String {
+    let time = format!("fromUnixTimestamp64Milli({{{cursor}_ms:Int64}}, 'UTC')");
     let parts = [
-        ("reverse(publisher)", format!("reverse({{{place}_publisher:String}})")),
+        ("reverse(publisher)", format!("reverse({{{cursor}_publisher:String}})")),
         ("toStartOfHour(timestamp)", format!("toStartOfHour({time})")),
-        ("entry_id", format!("{{{place}_entry:UUID}}")),
-        ("receipt_id", format!("{{{place}_receipt:UUID}}")),
+        ("entry_id", format!("{{{cursor}_entry:UUID}}")),
+        ("receipt_id", format!("{{{cursor}_receipt:UUID}}")),
         (
             "payload_hash",
-            format!("toFixedString(unhex({{{place}_hash:String}}), 32)"),
+            format!("toFixedString(unhex({{{cursor}_hash:String}}), 32)"),
         ),
         ("timestamp", time),
     ];
@@ -139,13 +139,13 @@ fn beside(place: &str, than: &str, last: &str) -> String {
     })
 }
 
-fn with_place(call: SqlStatement, names: [&'static str; 5], place: &ReceiptCursor) -> SqlStatement {
+fn with_cursor(call: SqlStatement, names: [&'static str; 5], cursor: &ReceiptCursor) -> SqlStatement {
     let [publisher, ms, entry, receipt, hash] = names;
-    call.with(publisher, place.publisher.clone())
-        .with(ms, place.timestamp_ms)
-        .with(entry, place.entry_id.to_string())
-        .with(receipt, place.receipt_id.to_string())
-        .with(hash, hex::encode(place.payload_hash))
+    call.with(publisher, cursor.publisher.clone())
+        .with(ms, cursor.timestamp_ms)
+        .with(entry, cursor.entry_id.to_string())
+        .with(receipt, cursor.receipt_id.to_string())
+        .with(hash, hex::encode(cursor.payload_hash))
 }
 
 const AFTER: [&str; 5] = [
@@ -176,7 +176,7 @@ impl Warehouse {
         let bound = |call: SqlStatement| {
             let call = scope.bind(call);
             match after {
-                Some(after) => with_place(call, AFTER, after),
+                Some(after) => with_cursor(call, AFTER, after),
                 None => call,
             }
         };
@@ -198,7 +198,7 @@ impl Warehouse {
         );
         let mut call = bound(SqlStatement::new(sql));
         if let Some(last) = last {
-            call = with_place(call, UPTO, &last.into());
+            call = with_cursor(call, UPTO, &last.into());
         }
         let rows: Vec<ReceiptRow> = self.rows("export", call).await?;
         Ok(rows.into_iter().map(ExportedReceipt::from).collect())

@@ -1,6 +1,6 @@
 //! Receipts of a scope, newest first, page by page.
 //!
-//! The table is sorted by hour and then by entry, so a page is looked for in windows of time that
+//! The table is sorted by hour and then by entry, so a page is searched for in windows of time that
 //! grow downwards from the newest moment: what it costs is what is in the hours it comes from,
 //! whatever stands below. Where it ends is found among stored rows without merging them, then that
 //! range is read with `FINAL`.
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{SqlStatement, Warehouse, WarehouseError};
 
-/// A place in the order from new to old: that of the last receipt seen. Nothing written later
+/// A cursor in the order from new to old: that of the last receipt seen. Nothing written later
 /// changes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NewestCursor {
@@ -43,15 +43,15 @@ const GROWTH: i64 = 8;
 
 const ORDER: &str = "ORDER BY timestamp DESC, receipt_id DESC, payload_hash DESC";
 
-/// Rows older than the place that [`with_place`] binds.
+/// Rows older than the cursor that [`with_cursor`] binds.
 const OLDER: &str = " AND (timestamp < fromUnixTimestamp64Milli({after_ms:Int64}, 'UTC')
     OR timestamp = fromUnixTimestamp64Milli({after_ms:Int64}, 'UTC') AND
         (receipt_id, payload_hash) < ({after_receipt:UUID}, toFixedString(unhex({after_hash:String}), 32)))";
 
-fn with_place(call: SqlStatement, place: &NewestCursor) -> SqlStatement {
-    call.with("after_ms", place.timestamp_ms)
-        .with("after_receipt", place.receipt_id.to_string())
-        .with("after_hash", hex::encode(place.payload_hash))
+fn with_cursor(call: SqlStatement, cursor: &NewestCursor) -> SqlStatement {
+    call.with("after_ms", cursor.timestamp_ms)
+        .with("after_receipt", cursor.receipt_id.to_string())
+        .with("after_hash", hex::encode(cursor.payload_hash))
 }
 
 impl Warehouse {
@@ -81,8 +81,8 @@ impl Warehouse {
         }
     }
 
-    /// At most `rows_max` receipts behind `after`, and down to where they were looked for if there
-    /// may be more.
+    /// At most `rows_max` receipts behind `after`, and down to where they were searched for if
+    /// there may be more.
     async fn some_receipts(
         &self,
         scope: &QueryScope,
@@ -139,7 +139,7 @@ impl Warehouse {
         );
         let mut call = scoped(sql, scope, window).with("skipped", rows_max - 1);
         if let Some(after) = after {
-            call = with_place(call, after);
+            call = with_cursor(call, after);
         }
         let found: Vec<i64> = self.rows("receipts_page_end", call).await?;
         Ok(found.into_iter().next())
@@ -161,7 +161,7 @@ impl Warehouse {
         );
         let mut call = scoped(sql, scope, window).with("rows_max", rows_max);
         if let Some(after) = after {
-            call = with_place(call, after);
+            call = with_cursor(call, after);
         }
         let rows: Vec<ReceiptRow> = self.rows("receipts_page", call).await?;
         Ok(rows.into_iter().map(ExportedReceipt::from).collect())

@@ -41,7 +41,7 @@ pub struct RefusalFilter {
     pub after: Option<RefusalCursor>,
 }
 
-/// A place in the order from new to old: that of the last refusal seen.
+/// A cursor in the order from new to old: that of the last refusal seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RefusalCursor {
     /// When the gateway took it, milliseconds since the Unix epoch.

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use blocks::NOT_KEPT;
+use blocks::NOT_STORED;
 use clickhouse::Row;
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -52,7 +52,7 @@ pub enum RejectedOrder {
     Stored,
 }
 
-/// A place between two rejected receipts: that of the last one seen.
+/// A cursor between two rejected receipts: that of the last one seen.
 #[derive(Debug, Clone, PartialEq, Eq, Row, Deserialize)]
 pub struct RejectedCursor {
     /// The publisher it names. Only matters in [`RejectedOrder::Stored`].
@@ -63,7 +63,7 @@ pub struct RejectedCursor {
     pub position: u128,
 }
 
-/// A rejected receipt, with all that is kept but its bytes.
+/// A rejected receipt, with all that is retained but its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rejected {
     /// Position in the log.
@@ -98,7 +98,7 @@ pub struct Rejected {
     pub raw_bytes: u64,
     /// Fingerprint of the key whose outer signature was verified.
     pub key_fingerprint: Option<[u8; 32]>,
-    /// Receipts that the row counts; several only where `origin` is `not_kept`.
+    /// Receipts that the row counts; several only where `origin` is `not_stored`.
     pub receipts: u32,
 }
 
@@ -106,7 +106,7 @@ impl Rejected {
     /// Whether its bytes are stored.
     #[must_use]
     pub fn has_bytes(&self) -> bool {
-        self.origin != NOT_KEPT
+        self.origin != NOT_STORED
     }
 }
 

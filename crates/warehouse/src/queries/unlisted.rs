@@ -1,6 +1,6 @@
 //! Rejected receipts that are only counted: nobody can look up whether one of them is theirs.
 
-use blocks::NOT_KEPT;
+use blocks::NOT_STORED;
 use clickhouse::Row;
 use serde::Deserialize;
 
@@ -30,7 +30,7 @@ impl Warehouse {
         let sql = format!(
             "SELECT toString(toDate(received_at)) AS day_text, sum(receipts) AS counted
              FROM (SELECT position, received_at, receipts FROM rejected
-                WHERE {whose} AND origin = '{NOT_KEPT}' LIMIT 1 BY position)
+                WHERE {whose} AND origin = '{NOT_STORED}' LIMIT 1 BY position)
              GROUP BY day_text ORDER BY day_text DESC LIMIT {DAYS_MAX}"
         );
         self.rows("unlisted_rejections", of.bind(SqlStatement::new(sql))).await

@@ -121,7 +121,7 @@ pub(crate) async fn look_closer(dir: &Path) {
     warehouse.sound().await.unwrap();
     let failed = warehouse.totals().await.unwrap_err();
     assert!(matches!(failed, WarehouseError::Damaged(_)), "{failed}");
-    println!("told: {failed}");
+    println!("reported: {failed}");
     // A part that is merged away while the test reads it would hold nothing. The ledger's only part
     // is merged too, because the time to live of its column `touched` is over: that merge comes
     // first, so that none can be about to end.
@@ -175,7 +175,7 @@ pub(crate) async fn look_closer(dir: &Path) {
 }
 
 #[test]
-fn a_changed_bit_is_told_and_its_part_found_and_taken_out() {
+fn a_changed_bit_is_reported_and_its_part_found_and_taken_out() {
     let dir = tempfile::tempdir().unwrap();
     let here = [("DIR", dir.path().to_str().unwrap())];
     assert!(child("fill", &here).contains("filled"));
@@ -199,7 +199,7 @@ pub(crate) async fn look_for_tables(dir: &Path) {
         matches!(&refused, EngineError::Warehouse(WarehouseError::Damaged(what)) if what.contains("rejected")),
         "{refused}"
     );
-    println!("told: {refused}");
+    println!("reported: {refused}");
     let (engine, restored) = EmbeddedEngine::start_for_repair(&config, &data, &socket).await.unwrap();
     assert_eq!(restored, ["rejected"]);
     assert_eq!(engine.warehouse().totals().await.unwrap().receipts, BLOCKS);

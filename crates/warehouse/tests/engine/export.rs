@@ -86,7 +86,7 @@ fn pages_of_any_size_hold_each_receipt_once() {
 }
 
 #[test]
-fn everything_stored_is_told() {
+fn everything_stored_is_reported() {
     run(async {
         let warehouse = fresh().await;
         let receipt = Receipt::new(1);

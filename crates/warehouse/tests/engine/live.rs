@@ -321,7 +321,7 @@ fn a_link_with_missing_or_old_rows_is_unknown() {
     run(async {
         let news = own("news.example");
         // The block that isn't stored, and links that can and can't be determined.
-        for (missing, known, unknown) in [(1, [(2, 5), (0, 1)], (0, 4)), (4, [(0, 4), (1, 3)], (2, 5))] {
+        for (missing, existing, unknown) in [(1, [(2, 5), (0, 1)], (0, 4)), (4, [(0, 4), (1, 3)], (2, 5))] {
             let warehouse = fresh().await;
             let mut ledger = Ledger::default();
             for partition in [0, 0, 0, 1, 0] {
@@ -330,7 +330,7 @@ fn a_link_with_missing_or_old_rows_is_unknown() {
             let mut rows = ledger.0.clone();
             rows.remove(missing);
             warehouse.insert_ledger(&rows, None).await.unwrap();
-            for (from, to) in known {
+            for (from, to) in existing {
                 let hours = ledger.hours(&warehouse, &news, from, to).await;
                 assert_eq!(
                     hours.map(|hours| hours.len()),

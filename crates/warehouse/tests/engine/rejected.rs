@@ -177,7 +177,7 @@ fn a_row_counts_all_receipts_that_are_not_kept() {
     run(async {
         let warehouse = fresh().await;
         let not_kept = RejectedRow {
-            origin: blocks::NOT_KEPT,
+            origin: blocks::NOT_STORED,
             key_fingerprint: &[8; 32],
             raw: b"",
             receipts: 40,

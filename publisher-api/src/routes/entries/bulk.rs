@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout_at};
 use web::{Failure, json};
 
 use super::actor;
-use super::shape::{BulkAnswer, EntryWish, LineOutcome, Refusal};
+use super::shape::{BulkAnswer, EntryRequest, LineOutcome, Refusal};
 use crate::state::PublisherState;
 
 /// Lines of one transaction.
@@ -43,22 +43,22 @@ pub(super) async fn create(
         if chunk.0.is_empty() {
             return Ok(answer);
         }
-        let wishes: Vec<NewEntry> = chunk
+        let requests: Vec<NewEntry> = chunk
             .0
             .iter()
-            .filter_map(|(_, wish)| wish.as_ref().ok().cloned())
+            .filter_map(|(_, request)| request.as_ref().ok().cloned())
             .collect();
         let accounts = &app.deps.accounts;
         let outcomes = accounts
-            .create_entries(&principal.account_id, &actor, wishes, app.config.entries_max)
+            .create_entries(&principal.account_id, &actor, requests, app.config.entries_max)
             .await?;
         let mut outcomes = outcomes.into_iter();
-        for (line, wish) in chunk.0 {
-            match wish {
+        for (line, request) in chunk.0 {
+            match request {
                 Err(refusal) => answer.add(refusal.of_line(line, None)),
-                Ok(wish) => {
+                Ok(request) => {
                     if let Some(outcome) = outcomes.next() {
-                        answer.add(LineOutcome::of(line, wish.id, &outcome));
+                        answer.add(LineOutcome::of(line, request.id, &outcome));
                     }
                 }
             }
@@ -76,10 +76,10 @@ impl TransactionLines {
         while chunk.len() < CHUNK_LINES_MAX && bytes < CHUNK_BYTES_MAX {
             let Some(line) = lines.next().await? else { break };
             bytes += line.len();
-            let wish = json::parse::<EntryWish>(&line)
+            let request = json::parse::<EntryRequest>(&line)
                 .map_err(Refusal::unreadable)
-                .and_then(|wish| wish.checked(principal));
-            chunk.push((lines.number, wish));
+                .and_then(|request| request.checked(principal));
+            chunk.push((lines.number, request));
         }
         Ok(Self(chunk))
     }

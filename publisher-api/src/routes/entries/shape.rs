@@ -14,7 +14,7 @@ use crate::routes::key_domains;
 /// An entry to be created.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct EntryWish {
+pub(super) struct EntryRequest {
     /// Identifier, your choice. If it isn't given: the UUIDv5 of the canonical URL, by which
     /// clients report content that nobody lists.
     #[schema(format = "uuid")]
@@ -31,7 +31,7 @@ pub(super) struct EntryWish {
     authors: Vec<String>,
 }
 
-impl EntryWish {
+impl EntryRequest {
     pub(super) fn checked(self, principal: &Principal) -> Result<NewEntry, Refusal> {
         let id = self.entry_id.as_deref().map(entry_id).transpose();
         let (url, title) = (EntryUrl::parse(&self.url), EntryTitle::parse(self.title));
@@ -113,8 +113,8 @@ pub(super) struct Refusal(Box<Problem>);
 impl Refusal {
     fn faults(faults: [Option<EntryFault>; 4]) -> Self {
         let problem = Problem::new(Kind::InvalidBody, "the entry isn't valid: errors says where");
-        let told = |problem: Problem, fault: EntryFault| problem.fault(fault.pointer, fault.code, fault.detail);
-        Self(Box::new(faults.into_iter().flatten().fold(problem, told)))
+        let add = |problem: Problem, fault: EntryFault| problem.fault(fault.pointer, fault.code, fault.detail);
+        Self(Box::new(faults.into_iter().flatten().fold(problem, add)))
     }
 
     /// A host that the account doesn't speak for, or that isn't one of the key's.

@@ -9,7 +9,7 @@ use web::rfc3339_ms;
 
 use crate::verification::{self, Look, ProofOutcome, Record};
 
-/// A wish for a token.
+/// A request for a token.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct GenerateBody {
@@ -24,7 +24,7 @@ pub(super) struct GenerateBody {
     pub(super) include_subdomains: Option<bool>,
 }
 
-/// A wish for a renewal.
+/// A request for a renewal.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct RenewBody {
@@ -141,7 +141,7 @@ pub(super) enum Unproven {
     NoToken,
     /// No open token was found.
     NotFound,
-    /// The place couldn't be reached now.
+    /// The location couldn't be reached now.
     Unreachable,
     /// An open token waits, and this request doesn't look for it.
     NotChecked,
@@ -191,9 +191,9 @@ impl DomainCheck {
                     "no token of your account waits to be found: ask for one with POST /api/v1/verification/generate"
                 }
                 Unproven::NotFound => {
-                    "no open token was found: attempts says what was looked for, what was there, and what to change"
+                    "no open token was found: attempts says what was searched for, what was there, and what to change"
                 }
-                Unproven::Unreachable => "it couldn't be looked for now: attempts says why",
+                Unproven::Unreachable => "it couldn't be searched for now: attempts says why",
                 Unproven::NotChecked => {
                     "a token waits to be found, and this key may not look for it: check with a key that has the scope write too"
                 }
@@ -212,20 +212,20 @@ impl DomainCheck {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Attempt {
     pub(super) method: Method,
-    /// Record that was looked for; `<token>` represents what generate answered.
-    pub(super) looked_for: Record,
+    /// Record that was searched for; `<token>` represents what generate answered.
+    pub(super) expected: Record,
     pub(super) outcome: ProofOutcome,
-    /// Content of the place, cut.
+    /// Content of the location, cut.
     pub(super) found: Vec<String>,
     /// Advice: what to change.
     pub(super) advice: String,
 }
 
 impl Attempt {
-    pub(super) fn new(method: VerificationMethod, looked_for: Record, look: Look) -> Self {
+    pub(super) fn new(method: VerificationMethod, expected: Record, look: Look) -> Self {
         Self {
             method: method.into(),
-            looked_for,
+            expected,
             outcome: look.outcome,
             found: look.found,
             advice: look.advice,
@@ -306,7 +306,7 @@ pub(super) enum Unverified {
     Suspended,
 }
 
-/// A token that waits; the token itself isn't kept.
+/// A token that waits; the token itself isn't retained.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct OpenToken {
@@ -321,7 +321,7 @@ impl DomainStatus {
     pub(super) fn of_all(verifications: Vec<Verification>, challenges: Vec<Challenge>, now_ms: i64) -> Vec<Self> {
         let mut all: BTreeMap<String, Self> = BTreeMap::new();
         for verification in verifications {
-            all.insert(verification.domain.clone(), Self::known(verification, now_ms));
+            all.insert(verification.domain.clone(), Self::stored(verification, now_ms));
         }
         for challenge in challenges {
             let domain = challenge.domain.to_string();
@@ -335,7 +335,7 @@ impl DomainStatus {
         all.into_values().collect()
     }
 
-    fn known(verification: Verification, now_ms: i64) -> Self {
+    fn stored(verification: Verification, now_ms: i64) -> Self {
         let (status, reason) = match verification.revoked_at_ms {
             Some(_) => (Status::Unverified, Some(Unverified::Revoked)),
             None if verification.holds(now_ms) => (Status::Verified, None),
@@ -387,7 +387,7 @@ impl DomainStatus {
     pub(super) fn inherited(domain: &Domain, verification: Verification, now_ms: i64) -> Self {
         Self {
             domain: domain.to_string(),
-            ..Self::known(verification, now_ms)
+            ..Self::stored(verification, now_ms)
         }
     }
 }

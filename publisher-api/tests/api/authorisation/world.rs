@@ -5,9 +5,9 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use accounts::{
-    COLLECTIONS, ChallengeWish, EntriesWish, EntryAuthors, EntryContent, EntryTitle, EntryUrl, ErasureWish,
-    ExportValue as Shown, ExportedRow, Fingerprint, KeySource, KeyWish, NewEntry, NewOperatorKey, RequestedErasure,
-    Scope, Tier, VerificationMethod,
+    COLLECTIONS, ChallengeRequest, EntryAuthors, EntryContent, EntryTitle, EntryUrl, ErasedEntries,
+    ExportValue as Shown, ExportedRow, Fingerprint, KeyRequest, KeySource, NewEntry, NewErasure, NewOperatorKey,
+    RequestedErasure, Scope, Tier, VerificationMethod,
 };
 use publisher_api::{Authority, PublisherConfig};
 use serde_json::json;
@@ -275,10 +275,10 @@ impl Account {
         claims["exp"] = json!(claims["exp"].as_i64().unwrap() + 400 * 86_400);
         claims["email"] = json!(format!("{name}@mail.example"));
         let token = provider.ed25519(&claims);
-        let known = stack.server.get("/api/v1/user/information", &token).await.expect(200);
+        let listed = stack.server.get("/api/v1/user/information", &token).await.expect(200);
         let mut account = Self {
             name,
-            id: known["account"]["id"].as_str().unwrap().to_owned(),
+            id: listed["account"]["id"].as_str().unwrap().to_owned(),
             token,
             key: String::new(),
             only: Vec::new(),
@@ -296,12 +296,12 @@ impl Account {
             let others: Vec<Scope> = ALL.iter().copied().filter(|other| other != scope).collect();
             account.without.push(account.make_key(stack, &others, 800).await);
         }
-        let wish = ErasureWish {
-            entries: EntriesWish::These(vec![Uuid::now_v7()]),
+        let request = NewErasure {
+            entries: ErasedEntries::These(vec![Uuid::now_v7()]),
             personal_data: false,
             receipt_metadata: None,
         };
-        let requested = store.request_erasure(&account.id, "user:test", wish, DAY_MS).await;
+        let requested = store.request_erasure(&account.id, "user:test", request, DAY_MS).await;
         let RequestedErasure::Taken(erasure) = requested.unwrap() else {
             panic!("it isn't taken");
         };
@@ -311,13 +311,13 @@ impl Account {
 
     async fn make_key(&self, stack: &Stack, scopes: &[Scope], days: i64) -> String {
         let store = &stack.deps.accounts;
-        let wish = KeyWish {
+        let request = KeyRequest {
             domains: None,
             name: format!("{}'s key", self.name),
             scopes: scopes.to_vec(),
             expires_at_ms: store.now_ms() + days * DAY_MS,
         };
-        store.create_key(&self.id, wish, "user:test").await.unwrap().api_key
+        store.create_key(&self.id, request, "user:test").await.unwrap().api_key
     }
 
     /// The operator of a domain of the account's, with a key of this number and a client ID.
@@ -345,7 +345,7 @@ impl Account {
     }
 
     async fn verify(&self, stack: &Stack, domain: &str) {
-        let wish = ChallengeWish {
+        let request = ChallengeRequest {
             account_id: &self.id,
             actor: "user:test",
             domains: &[domain.parse().unwrap()],
@@ -353,7 +353,7 @@ impl Account {
             include_subdomains: Some(false),
         };
         let store = &stack.deps.accounts;
-        let issued = store.create_challenges(&wish).await.unwrap();
+        let issued = store.create_challenges(&request).await.unwrap();
         store.verify("user:test", &issued[0].challenge).await.unwrap();
     }
 }

@@ -194,8 +194,8 @@ class Client:
         return delivery
 
     def _new_delivery(self) -> Delivery:
-        kept_bytes_max = self.options.spool_kept_bytes_max
-        spool = Spool(self._spool_dir, kept_bytes_max) if self._spool_dir else None
+        retained_bytes_max = self.options.spool_retained_bytes_max
+        spool = Spool(self._spool_dir, retained_bytes_max) if self._spool_dir else None
         delivery = Delivery(self._signer, self._transport, self.options, spool, self._reports)
         _finalize_in_child(self.close)
         return delivery

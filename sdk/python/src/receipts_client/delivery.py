@@ -543,8 +543,8 @@ def _rejection(receipt: bytes, code: str, detail: str, pointer: str = "") -> Rej
 
 def _damaged(left: Leftover) -> list[Rejection]:
     """Return what to report of bytes that can't be read: each receipt whose ID is left."""
-    place = left.kept or f"{left.path}, which was removed"
-    detail = f"the spool's file can't be read and is kept as {place}"
+    location = left.retained or f"{left.path}, which was removed"
+    detail = f"the spool's file can't be read and is retained as {location}"
     return [
         Rejection(identifier, "damaged", detail, "", data)
         for data in left.damaged

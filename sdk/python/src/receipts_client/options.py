@@ -30,7 +30,7 @@ class Options:
     sync_interval_s: float = 0.1
     spool_hours_max: float = 72.0
     # Bounds `rejected` and `damaged` of the spool each; the oldest are deleted first.
-    spool_kept_bytes_max: int = 64 << 20
+    spool_retained_bytes_max: int = 64 << 20
 
     def __post_init__(self) -> None:
         for one in fields(self):

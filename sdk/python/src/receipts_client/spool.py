@@ -90,7 +90,7 @@ class Journal:
 class Leftover:
     """A list of receipts, or a sealed batch, of a process that ended.
 
-    ``damaged`` are the runs of bytes that can't be read, of a file that is kept as ``kept``.
+    ``damaged`` are the runs of bytes that can't be read, of a file that is retained as ``retained``.
     """
 
     stem: str
@@ -98,15 +98,15 @@ class Leftover:
     receipts: list[bytes] = field(default_factory=list)
     body: bytes = b""
     damaged: list[bytes] = field(default_factory=list)
-    kept: Path | None = None
+    retained: Path | None = None
 
 
 class Spool:
-    """A slot of a spool directory. ``kept_bytes_max`` bounds ``rejected`` and ``damaged`` each."""
+    """A slot of a spool directory. ``retained_bytes_max`` bounds ``rejected`` and ``damaged`` each."""
 
-    def __init__(self, directory: Path, kept_bytes_max: int) -> None:
+    def __init__(self, directory: Path, retained_bytes_max: int) -> None:
         self._directory = directory
-        self._kept_bytes_max = kept_bytes_max
+        self._retained_bytes_max = retained_bytes_max
         self._has_adopted = False
         # Of the slot, when it is taken again.
         self._slot_lock = threading.Lock()
@@ -142,8 +142,8 @@ class Spool:
         frames, damaged = _frames(data)
         if len(frames) == 1 and not damaged:
             return Leftover(path.stem, path, body=frames[0])
-        kept = self._put_away(path, "damaged")
-        return Leftover(path.stem, path, damaged=[data], kept=kept)
+        retained = self._put_away(path, "damaged")
+        return Leftover(path.stem, path, damaged=[data], retained=retained)
 
     def reject(self, path: Path) -> None:
         """Keep a batch that the service refused, for people."""
@@ -187,8 +187,8 @@ class Spool:
             journal.unlink()
             return None
         # The journal stays until its receipts are in a batch.
-        kept = self._put_away(journal, "damaged", is_copy=True) if damaged else None
-        return Leftover(stem, journal, receipts, damaged=damaged, kept=kept)
+        retained = self._put_away(journal, "damaged", is_copy=True) if damaged else None
+        return Leftover(stem, journal, receipts, damaged=damaged, retained=retained)
 
     def _usable_slot(self) -> Path:
         with self._slot_lock:
@@ -204,17 +204,17 @@ class Spool:
         target = self._directory / folder
         try:
             target.mkdir(exist_ok=True, mode=0o700)
-            kept = target / path.name
+            retained = target / path.name
             if is_copy:
-                shutil.copyfile(path, kept)
+                shutil.copyfile(path, retained)
             else:
-                path.rename(kept)
-            _log.error("%s is kept as %s", path.name, kept)
-            _bound(target, self._kept_bytes_max)
+                path.rename(retained)
+            _log.error("%s is retained as %s", path.name, retained)
+            _bound(target, self._retained_bytes_max)
         except OSError as error:
-            _log.error("%s can't be kept in %s: %s", path, target, error)
+            _log.error("%s can't be retained in %s: %s", path, target, error)
             return None
-        return kept
+        return retained
 
 
 def time_ms(stem: str) -> int:

@@ -37,7 +37,7 @@ const NEW_SLOT_AGE_MS = 3_600_000;
 
 const STEM = /^(\d{13,15}-[-0-9a-f]{36})\.(?:journal|batch)$/;
 
-const DAMAGED = "is damaged, and kept in the folder damaged of the spool";
+const DAMAGED = "is damaged, and retained in the folder damaged of the spool";
 const EMPTY = new Uint8Array();
 
 interface Damage {
@@ -238,22 +238,22 @@ class Slot implements Spool {
     try {
       await mkdir(target, PRIVATE);
       await bring(path, join(target, basename(path)));
-      this.#logger.error(`${basename(path)} is kept in ${target}`);
+      this.#logger.error(`${basename(path)} is retained in ${target}`);
       await this.#bound(target);
     } catch (error) {
-      this.#logger.error(`${path} can't be kept in ${target}: ${(error as Error).message}`);
+      this.#logger.error(`${path} can't be retained in ${target}: ${(error as Error).message}`);
     }
   }
 
   /** Delete the oldest files beyond the bound. Their receipts have been reported. */
   async #bound(folder: string): Promise<void> {
-    let left = this.#settings.spoolKeptBytesMax;
+    let left = this.#settings.spoolRetainedBytesMax;
     for (const name of (await readdir(folder)).sort().reverse()) {
       const path = join(folder, name);
       left -= (await stat(path)).size;
       if (left >= 0) continue;
       await rm(path, { force: true });
-      this.#logger.error(`deleted ${path}: the files beside it have spoolKeptBytesMax`);
+      this.#logger.error(`deleted ${path}: the files beside it have spoolRetainedBytesMax`);
     }
   }
 }

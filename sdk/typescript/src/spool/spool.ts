@@ -4,7 +4,7 @@ import type { Logger } from "../logger.js";
 export interface SpoolSettings {
   readonly syncIntervalMs: number;
   /** Bounds `rejected` and `damaged` each. */
-  readonly spoolKeptBytesMax: number;
+  readonly spoolRetainedBytesMax: number;
   readonly logger: Logger;
   /** Gets the name of a file that can't be read, why, and the runs of bytes that are lost. */
   readonly onDamaged: (name: string, reason: string, runs: readonly Uint8Array[]) => void;

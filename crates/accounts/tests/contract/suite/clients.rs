@@ -7,7 +7,7 @@ use accounts::{
 use sqlx::Row;
 use uuid::Uuid;
 
-use crate::Place;
+use crate::Fixture;
 
 cases! {
     keys_are_registered_and_revoked,
@@ -42,8 +42,8 @@ async fn register(accounts: &Accounts, key: ClientKey) -> i64 {
     version(accounts).await
 }
 
-async fn keys_are_registered_and_revoked(place: Place) {
-    let accounts = place.open().await;
+async fn keys_are_registered_and_revoked(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let keys = [key(1, 1), key(1, 2), key(2, 1), key(1, 1)];
     let statuses = async || accounts.client_key_statuses(&keys).await.unwrap();
     let empty = version(&accounts).await;
@@ -74,8 +74,8 @@ async fn keys_are_registered_and_revoked(place: Place) {
     assert_eq!(accounts.client_key_statuses(&[]).await.unwrap(), []);
 }
 
-async fn concurrent_registrations_store_one_row(place: Place) {
-    let replicas = [place.open().await, place.open().await];
+async fn concurrent_registrations_store_one_row(fixture: Fixture) {
+    let replicas = [fixture.open().await, fixture.open().await];
     let before = version(&replicas[0]).await;
     let registering: Vec<_> = (0..8)
         .map(|number| {
@@ -91,8 +91,8 @@ async fn concurrent_registrations_store_one_row(place: Place) {
     assert_eq!(replicas[1].client_keys(None).await.unwrap().len(), 1);
 }
 
-async fn the_registry_is_bounded_and_in_the_trail(place: Place) {
-    let accounts = place.open().await;
+async fn the_registry_is_bounded_and_in_the_trail(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let long = NewClientKey {
         pem: "x".repeat(5_000),
         ..new(key(1, 0))
@@ -122,7 +122,7 @@ async fn the_registry_is_bounded_and_in_the_trail(place: Place) {
     assert!(listed.iter().all(|info| info.name == "Reader"));
     assert_eq!(listed[7].state, ClientKeyState::RevokedFrom(1_234));
     let question = "SELECT action, COUNT(*) FROM trail WHERE account_id = 'deployment' AND actor = 'operator' GROUP BY action ORDER BY action";
-    let rows = sqlx::query(question).fetch_all(&place.raw().await).await.unwrap();
+    let rows = sqlx::query(question).fetch_all(&fixture.raw().await).await.unwrap();
     let noted: Vec<(String, i64)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
     let expected = [("client.register", KEYS_PER_CLIENT_MAX), ("client.revoke", 1)];
     assert_eq!(noted, expected.map(|(action, count)| (action.to_owned(), count)));

@@ -1,12 +1,12 @@
 //! The life cycle of domains: proofs that are checked again, suspensions, contests, transfers.
 
 use accounts::{
-    Accounts, Challenge, ChallengeWish, Outbox, Proof, SUSPENDED_AFTER, Subject, TOKEN_PREFIX, TransferError,
+    Accounts, Challenge, ChallengeRequest, Outbox, Proof, SUSPENDED_AFTER, Subject, TOKEN_PREFIX, TransferError,
     Verification, VerificationMethod, VerifyError,
 };
 use sqlx::Row;
 
-use crate::{HOUR_MS, Place, START_MS, YEAR_MS, domains, issue};
+use crate::{Fixture, HOUR_MS, START_MS, YEAR_MS, domains, issue};
 
 cases! {
     a_proof_is_due_every_week_and_known_by_its_token,
@@ -35,26 +35,26 @@ async fn account(accounts: &Accounts, name: &str) -> (String, String) {
         name: None,
     };
     let account_id = accounts.sign_in(&subject).await.unwrap().account_id;
-    let wish = accounts::KeyWish {
+    let request = accounts::KeyRequest {
         domains: None,
         name: "test".to_owned(),
         scopes: vec![accounts::Scope::Read],
         expires_at_ms: START_MS + YEAR_MS,
     };
-    let key = accounts.create_key(&account_id, wish, "user:test").await.unwrap();
+    let key = accounts.create_key(&account_id, request, "user:test").await.unwrap();
     (account_id, key.api_key)
 }
 
 async fn challenge(accounts: &Accounts, account_id: &str, name: &str) -> (Challenge, String) {
     let names = domains(name);
-    let wish = ChallengeWish {
+    let request = ChallengeRequest {
         account_id,
         actor: "key:test",
         domains: &names,
         method: VerificationMethod::Dns,
         include_subdomains: Some(false),
     };
-    let issued = accounts.create_challenges(&wish).await.unwrap().remove(0);
+    let issued = accounts.create_challenges(&request).await.unwrap().remove(0);
     let token = issued.token.strip_prefix(TOKEN_PREFIX).unwrap().to_owned();
     (issued.challenge, token)
 }
@@ -92,7 +92,7 @@ async fn due(accounts: &Accounts) -> Vec<Proof> {
     accounts.due_proofs(10).await.unwrap()
 }
 
-async fn known(accounts: &Accounts, account_id: &str) -> Option<Verification> {
+async fn stored(accounts: &Accounts, account_id: &str) -> Option<Verification> {
     let name = &domains("example.com")[0];
     accounts.verification(account_id, name).await.unwrap()
 }
@@ -102,10 +102,10 @@ async fn holds(accounts: &Accounts, key: &str) -> bool {
 }
 
 /// The mails there are of each kind, as kind and address of the account, in order.
-async fn mails(place: &Place) -> Vec<(String, String)> {
+async fn mails(fixture: &Fixture) -> Vec<(String, String)> {
     let query =
         "SELECT m.kind, u.subject FROM mails m JOIN users u ON u.account_id = m.account_id ORDER BY m.kind, u.subject";
-    let rows = sqlx::query(query).fetch_all(&place.raw().await).await.unwrap();
+    let rows = sqlx::query(query).fetch_all(&fixture.raw().await).await.unwrap();
     rows.iter().map(|row| (row.get(0), row.get(1))).collect()
 }
 
@@ -129,14 +129,14 @@ async fn sent(accounts: &Accounts) -> Vec<String> {
     kinds
 }
 
-async fn a_proof_is_due_every_week_and_known_by_its_token(place: Place) {
-    let accounts = place.open().await;
+async fn a_proof_is_due_every_week_and_known_by_its_token(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let (mine, _) = account(&accounts, "mine").await;
     let token = prove(&accounts, &mine, "example.com").await;
     let other = prove(&accounts, &mine, "example.org").await;
-    place.pass_ms(WEEK_MS - 1);
+    fixture.pass_ms(WEEK_MS - 1);
     assert!(due(&accounts).await.is_empty());
-    place.pass_ms(1);
+    fixture.pass_ms(1);
     let proofs = due(&accounts).await;
     assert_eq!(proofs.len(), 2);
     let proof = proofs
@@ -155,7 +155,7 @@ async fn a_proof_is_due_every_week_and_known_by_its_token(place: Place) {
     assert_eq!(witnesses, ["example.com"]);
     let others = [VerificationMethod::Https, VerificationMethod::Meta];
     assert!(accounts.witness_proofs(others, 10).await.unwrap().is_empty());
-    place.pass_ms(WEEK_MS);
+    fixture.pass_ms(WEEK_MS);
     assert_eq!(due(&accounts).await.len(), 2);
     // A renewal brings another token, and is checked a week later.
     let renewed = prove(&accounts, &mine, "example.com").await;
@@ -164,98 +164,98 @@ async fn a_proof_is_due_every_week_and_known_by_its_token(place: Place) {
     assert!(proof.is_met_by(&renewed) && !proof.is_met_by(&token));
 }
 
-async fn three_missing_proofs_suspend_a_domain_and_one_found_restores_it(place: Place) {
-    let accounts = place.open().await;
+async fn three_missing_proofs_suspend_a_domain_and_one_found_restores_it(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let (mine, key) = account(&accounts, "mine").await;
     prove(&accounts, &mine, "example.com").await;
-    let before = known(&accounts, &mine).await.unwrap();
-    place.pass_ms(WEEK_MS);
+    let before = stored(&accounts, &mine).await.unwrap();
+    fixture.pass_ms(WEEK_MS);
     for turn in 1..=SUSPENDED_AFTER {
         assert!(holds(&accounts, &key).await, "turn {turn}");
         let proof = due(&accounts).await.remove(0);
         let suspended = accounts.proof_missing(&proof, "dns: nothing").await.unwrap();
         assert_eq!(suspended, turn == SUSPENDED_AFTER);
         assert!(due(&accounts).await.is_empty(), "a day later");
-        place.pass_ms(DAY_MS);
+        fixture.pass_ms(DAY_MS);
     }
     assert!(!holds(&accounts, &key).await);
     let now_ms = accounts.now_ms();
-    let suspended = known(&accounts, &mine).await.unwrap();
+    let suspended = stored(&accounts, &mine).await.unwrap();
     assert!(suspended.is_suspended(now_ms) && !suspended.holds(now_ms));
     assert_eq!(suspended.suspended_expires_at_ms, Some(before.expires_at_ms));
     assert_eq!(accounts.domain_account(&domains("example.com")[0]).await.unwrap(), None);
     assert_eq!(accounts.look_for_expiries().await.unwrap().ended, 0, "it isn't expired");
-    assert_eq!(mails(&place).await, pairs(&[("suspended", "mine")]));
+    assert_eq!(mails(&fixture).await, pairs(&[("suspended", "mine")]));
     assert_eq!(sent(&accounts).await, ["suspended"]);
-    // It is still looked for, and what is found restores it to its own end.
+    // It is still searched for, and what is found restores it to its own end.
     let proof = due(&accounts).await.remove(0);
     assert!(accounts.proof_found(&proof, "service").await.unwrap());
     assert!(holds(&accounts, &key).await, "at once");
-    assert_eq!(known(&accounts, &mine).await, Some(before.clone()));
+    assert_eq!(stored(&accounts, &mine).await, Some(before.clone()));
     // A second time is mailed a second time, and two failures with a success between don't count.
-    place.pass_ms(WEEK_MS);
+    fixture.pass_ms(WEEK_MS);
     for missing in [true, true, false, true, true, true] {
         let proof = due(&accounts).await.remove(0);
         if missing {
             accounts.proof_missing(&proof, "dns: nothing").await.unwrap();
-            place.pass_ms(DAY_MS);
+            fixture.pass_ms(DAY_MS);
         } else {
             accounts.proof_found(&proof, "service").await.unwrap();
             assert!(holds(&accounts, &key).await);
-            place.pass_ms(WEEK_MS);
+            fixture.pass_ms(WEEK_MS);
         }
     }
     assert!(!holds(&accounts, &key).await);
     assert_eq!(
-        mails(&place).await,
+        mails(&fixture).await,
         pairs(&[("suspended", "mine"), ("suspended", "mine")])
     );
     // Past its own end nothing restores it.
-    place.pass_ms(YEAR_MS);
+    fixture.pass_ms(YEAR_MS);
     assert!(due(&accounts).await.is_empty());
     assert!(!accounts.proof_found(&proof, "service").await.unwrap());
-    let ended = known(&accounts, &mine).await.unwrap();
+    let ended = stored(&accounts, &mine).await.unwrap();
     assert!(!ended.is_suspended(accounts.now_ms()) && !ended.holds(accounts.now_ms()));
 }
 
-async fn a_result_counts_once(place: Place) {
-    let accounts = place.open().await;
+async fn a_result_counts_once(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let (mine, _) = account(&accounts, "mine").await;
     prove(&accounts, &mine, "example.com").await;
-    place.pass_ms(WEEK_MS);
+    fixture.pass_ms(WEEK_MS);
     let proof = due(&accounts).await.remove(0);
     for _ in 0..5 {
         assert!(!accounts.proof_missing(&proof, "dns: nothing").await.unwrap());
     }
-    assert_eq!(known(&accounts, &mine).await.unwrap().proof_failures, 1);
-    place.pass_ms(DAY_MS);
+    assert_eq!(stored(&accounts, &mine).await.unwrap().proof_failures, 1);
+    fixture.pass_ms(DAY_MS);
     let proof = due(&accounts).await.remove(0);
     accounts.proof_postponed(&proof).await.unwrap();
     assert!(due(&accounts).await.is_empty());
     assert_eq!(
-        known(&accounts, &mine).await.unwrap().proof_failures,
+        stored(&accounts, &mine).await.unwrap().proof_failures,
         1,
         "that counts nothing"
     );
-    place.pass_ms(HOUR_MS);
+    fixture.pass_ms(HOUR_MS);
     assert_eq!(due(&accounts).await.len(), 1);
 }
 
-async fn a_suspended_domain_is_anybodys_who_proves_it(place: Place) {
-    let accounts = place.open().await;
+async fn a_suspended_domain_is_anybodys_who_proves_it(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let (mine, _) = account(&accounts, "mine").await;
     let (theirs, their_key) = account(&accounts, "theirs").await;
     prove(&accounts, &mine, "example.com").await;
-    place.pass_ms(WEEK_MS);
+    fixture.pass_ms(WEEK_MS);
     for _ in 0..SUSPENDED_AFTER {
         let proof = due(&accounts).await.remove(0);
         accounts.proof_missing(&proof, "dns: nothing").await.unwrap();
-        place.pass_ms(DAY_MS);
+        fixture.pass_ms(DAY_MS);
     }
     prove(&accounts, &theirs, "example.com").await;
     assert!(holds(&accounts, &their_key).await);
-    assert_eq!(known(&accounts, &mine).await, None);
-    assert_eq!(known(&accounts, &theirs).await.unwrap().suspended_expires_at_ms, None);
+    assert_eq!(stored(&accounts, &mine).await, None);
+    assert_eq!(stored(&accounts, &theirs).await.unwrap().suspended_expires_at_ms, None);
     assert_eq!(
         sent(&accounts).await,
         [""; 0],
@@ -263,36 +263,36 @@ async fn a_suspended_domain_is_anybodys_who_proves_it(place: Place) {
     );
 }
 
-async fn what_has_no_stored_token_is_never_due(place: Place) {
-    let accounts = place.open().await;
+async fn what_has_no_stored_token_is_never_due(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let vouched = issue(&accounts, "example.com").await.account_id;
     let (mine, _) = account(&accounts, "mine").await;
     prove(&accounts, &mine, "example.org").await;
     // As a version before stored it.
     let older = "UPDATE domains SET token_hash = NULL, proof_next_at_ms = NULL WHERE domain = 'example.org'";
-    sqlx::query(older).execute(&place.raw().await).await.unwrap();
-    place.pass_ms(2 * WEEK_MS);
+    sqlx::query(older).execute(&fixture.raw().await).await.unwrap();
+    fixture.pass_ms(2 * WEEK_MS);
     assert!(due(&accounts).await.is_empty());
-    assert!(known(&accounts, &vouched).await.unwrap().holds(accounts.now_ms()));
+    assert!(stored(&accounts, &vouched).await.unwrap().holds(accounts.now_ms()));
     assert!(accounts.proof(&domains("example.org")[0]).await.unwrap().is_none());
 }
 
-async fn another_accounts_proof_puts_the_holders_on_daily_checks(place: Place) {
-    let accounts = place.open().await;
+async fn another_accounts_proof_puts_the_holders_on_daily_checks(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let (mine, my_key) = account(&accounts, "mine").await;
     let (theirs, their_key) = account(&accounts, "theirs").await;
     prove(&accounts, &mine, "example.com").await;
     assert_eq!(next_check(&accounts).await, Some(START_MS + WEEK_MS));
-    place.pass_ms(HOUR_MS);
+    fixture.pass_ms(HOUR_MS);
     let (open, _) = contest(&accounts, &theirs, "example.com").await;
     assert_eq!(next_check(&accounts).await, Some(START_MS + HOUR_MS + DAY_MS));
-    assert!(known(&accounts, &mine).await.unwrap().is_contested);
-    assert_eq!(known(&accounts, &theirs).await, None);
+    assert!(stored(&accounts, &mine).await.unwrap().is_contested);
+    assert_eq!(stored(&accounts, &theirs).await, None);
     // What each of them gets names neither the other account nor the other's verification.
-    let verification_id = known(&accounts, &mine).await.unwrap().id;
+    let verification_id = stored(&accounts, &mine).await.unwrap().id;
     let query = "SELECT m.id, m.verification_id FROM mails m JOIN users u ON u.account_id = m.account_id
         WHERE u.subject = 'theirs'";
-    for row in sqlx::query(query).fetch_all(&place.raw().await).await.unwrap() {
+    for row in sqlx::query(query).fetch_all(&fixture.raw().await).await.unwrap() {
         let texts: [String; 2] = [row.get(0), row.get(1)];
         assert!(
             texts
@@ -301,19 +301,19 @@ async fn another_accounts_proof_puts_the_holders_on_daily_checks(place: Place) {
         );
     }
     assert_eq!(
-        mails(&place).await,
+        mails(&fixture).await,
         pairs(&[("contested", "mine"), ("domain_held", "theirs")])
     );
     assert_eq!(sent(&accounts).await, ["contested", "domain_held"], "at once");
     // Repeated checks send nothing more, and bring no check forward, whichever account's they are.
     let (third, _) = account(&accounts, "third").await;
-    place.pass_ms(HOUR_MS);
+    fixture.pass_ms(HOUR_MS);
     let held = accounts.verify("key:test", &open).await.unwrap_err();
     assert!(matches!(held, VerifyError::DomainHeld(_)), "{held:?}");
     for other in [&theirs, &third, &theirs] {
         contest(&accounts, other, "example.com").await;
     }
-    assert_eq!(mails(&place).await.len(), 2);
+    assert_eq!(mails(&fixture).await.len(), 2);
     assert_eq!(next_check(&accounts).await, Some(START_MS + HOUR_MS + DAY_MS));
     let owned = accounts
         .owned_domain(&domains("example.com")[0])
@@ -323,7 +323,7 @@ async fn another_accounts_proof_puts_the_holders_on_daily_checks(place: Place) {
     assert_eq!(owned.contested_by, Some(theirs));
     // A proof that is there keeps the domain, however long this takes.
     for day in 0..20 {
-        place.pass_ms(DAY_MS);
+        fixture.pass_ms(DAY_MS);
         let proof = due(&accounts).await.remove(0);
         assert!(accounts.proof_found(&proof, "service").await.unwrap());
         assert_eq!(
@@ -336,23 +336,23 @@ async fn another_accounts_proof_puts_the_holders_on_daily_checks(place: Place) {
     assert_eq!(sent(&accounts).await, [""; 0]);
     // A renewal ends that.
     prove(&accounts, &mine, "example.com").await;
-    assert!(!known(&accounts, &mine).await.unwrap().is_contested);
+    assert!(!stored(&accounts, &mine).await.unwrap().is_contested);
     assert_eq!(next_check(&accounts).await, Some(accounts.now_ms() + WEEK_MS));
     assert_eq!(sent(&accounts).await, [""; 0]);
 }
 
-async fn a_contested_domain_without_its_proof_becomes_the_other_accounts(place: Place) {
-    let accounts = place.open().await;
+async fn a_contested_domain_without_its_proof_becomes_the_other_accounts(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let (mine, my_key) = account(&accounts, "mine").await;
     let (theirs, their_key) = account(&accounts, "theirs").await;
     prove(&accounts, &mine, "example.com").await;
     let (open, token) = challenge(&accounts, &theirs, "example.com").await;
     // The token is found on its last day, and is still good when the domain is free.
-    place.pass_ms(accounts::CHALLENGE_MS - 1);
+    fixture.pass_ms(accounts::CHALLENGE_MS - 1);
     accounts.verify("key:test", &open).await.unwrap_err();
     sent(&accounts).await;
     for failures in 1..=SUSPENDED_AFTER {
-        place.pass_ms(DAY_MS);
+        fixture.pass_ms(DAY_MS);
         let held = accounts.verify("key:test", &open).await.unwrap_err();
         assert!(matches!(held, VerifyError::DomainHeld(_)), "{failures}: {held:?}");
         assert!(holds(&accounts, &my_key).await);
@@ -360,18 +360,18 @@ async fn a_contested_domain_without_its_proof_becomes_the_other_accounts(place: 
         accounts.proof_missing(&proof, "dns: nothing").await.unwrap();
         assert!(due(&accounts).await.is_empty(), "a day later");
     }
-    assert!(!known(&accounts, &mine).await.unwrap().is_contested);
+    assert!(!stored(&accounts, &mine).await.unwrap().is_contested);
     assert_eq!(sent(&accounts).await, ["domain_free", "suspended"]);
     let open = accounts.open_challenges(&theirs, Some(&open.domain)).await.unwrap();
     assert!(open[0].is_met_by(&token));
     accounts.verify("key:test", &open[0]).await.unwrap();
     assert!(!holds(&accounts, &my_key).await && holds(&accounts, &their_key).await);
-    assert!(!known(&accounts, &theirs).await.unwrap().is_contested);
+    assert!(!stored(&accounts, &theirs).await.unwrap().is_contested);
     assert_eq!(sent(&accounts).await, [""; 0]);
 }
 
-async fn mails_about_a_contest_are_sent_while_they_are_true(place: Place) {
-    let accounts = place.open().await;
+async fn mails_about_a_contest_are_sent_while_they_are_true(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let (mine, _) = account(&accounts, "mine").await;
     let (theirs, _) = account(&accounts, "theirs").await;
     let name = &domains("example.com")[0];
@@ -387,7 +387,7 @@ async fn mails_about_a_contest_are_sent_while_they_are_true(place: Place) {
     prove(&accounts, &mine, "example.com").await;
     contest(&accounts, &theirs, "example.com").await;
     sent(&accounts).await;
-    place.pass_ms(YEAR_MS);
+    fixture.pass_ms(YEAR_MS);
     assert_eq!(accounts.look_for_expiries().await.unwrap().ended, 1);
     assert_eq!(sent(&accounts).await, ["domain_free", "expired"]);
     prove(&accounts, &mine, "example.com").await;
@@ -398,16 +398,16 @@ async fn mails_about_a_contest_are_sent_while_they_are_true(place: Place) {
     assert_eq!(sent(&accounts).await, [""; 0]);
 }
 
-async fn a_domain_on_the_operators_word_is_contested_and_stays(place: Place) {
-    let accounts = place.open().await;
+async fn a_domain_on_the_operators_word_is_contested_and_stays(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let vouched = issue(&accounts, "example.com").await.account_id;
     let (theirs, _) = account(&accounts, "theirs").await;
     contest(&accounts, &theirs, "example.com").await;
     assert_eq!(next_check(&accounts).await, None, "it has no proof");
-    place.pass_ms(4 * WEEK_MS);
+    fixture.pass_ms(4 * WEEK_MS);
     assert!(due(&accounts).await.is_empty());
     contest(&accounts, &theirs, "example.com").await;
-    assert!(known(&accounts, &vouched).await.unwrap().holds(accounts.now_ms()));
+    assert!(stored(&accounts, &vouched).await.unwrap().holds(accounts.now_ms()));
     let owned = accounts
         .owned_domain(&domains("example.com")[0])
         .await
@@ -416,8 +416,8 @@ async fn a_domain_on_the_operators_word_is_contested_and_stays(place: Place) {
     assert_eq!(owned.contested_by, Some(theirs), "the operator can see it and decide");
 }
 
-async fn the_operator_transfers_a_domain(place: Place) {
-    let accounts = place.open().await;
+async fn the_operator_transfers_a_domain(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let (mine, my_key) = account(&accounts, "mine").await;
     let (theirs, their_key) = account(&accounts, "theirs").await;
     let (third, _) = account(&accounts, "third").await;
@@ -452,29 +452,29 @@ async fn the_operator_transfers_a_domain(place: Place) {
     assert_eq!(accounts.outbox().await.unwrap(), Outbox::default());
 }
 
-async fn an_erased_account_contests_nothing(place: Place) {
-    let accounts = place.open().await;
+async fn an_erased_account_contests_nothing(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let (mine, _) = account(&accounts, "mine").await;
     let (theirs, _) = account(&accounts, "theirs").await;
     prove(&accounts, &mine, "example.com").await;
     contest(&accounts, &theirs, "example.com").await;
     accounts.request_deletion(&theirs, 0, "user:test").await.unwrap();
-    place.pass_ms(1);
+    fixture.pass_ms(1);
     accounts.begin_account_erasure(&theirs).await.unwrap();
     for erasure in accounts.open_erasures().await.unwrap() {
         while accounts.erase_some(&erasure.id).await.unwrap() {}
     }
-    assert!(!known(&accounts, &mine).await.unwrap().is_contested);
+    assert!(!stored(&accounts, &mine).await.unwrap().is_contested);
     for _ in 0..SUSPENDED_AFTER {
-        place.pass_ms(DAY_MS);
+        fixture.pass_ms(DAY_MS);
         let proof = due(&accounts).await.remove(0);
         accounts.proof_missing(&proof, "dns: nothing").await.unwrap();
     }
-    assert!(known(&accounts, &mine).await.unwrap().is_suspended(accounts.now_ms()));
+    assert!(stored(&accounts, &mine).await.unwrap().is_suspended(accounts.now_ms()));
 }
 
-async fn the_first_verification_of_a_domain_stays(place: Place) {
-    let accounts = place.open().await;
+async fn the_first_verification_of_a_domain_stays(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let (mine, _) = account(&accounts, "mine").await;
     let (theirs, _) = account(&accounts, "theirs").await;
     let hosts = [
@@ -491,11 +491,11 @@ async fn the_first_verification_of_a_domain_stays(place: Place) {
     let version = accounts.registry_versions().await.unwrap().operators;
     prove(&accounts, &mine, "example.com").await;
     assert!(accounts.registry_versions().await.unwrap().operators > version);
-    place.pass_ms(DAY_MS);
+    fixture.pass_ms(DAY_MS);
     prove(&accounts, &mine, "example.com").await;
     let name = &domains("example.com")[0];
     assert!(accounts.revoke_verification(&mine, "key:test", name).await.unwrap());
-    place.pass_ms(DAY_MS);
+    fixture.pass_ms(DAY_MS);
     prove(&accounts, &theirs, "example.com").await;
     accounts.transfer_domain(name, &mine, "operator").await.unwrap();
     let at_first = first(&accounts, &hosts).await;
@@ -507,7 +507,7 @@ async fn the_first_verification_of_a_domain_stays(place: Place) {
     assert!(accounts.registry_versions().await.unwrap().operators > version);
     let later = Some(START_MS + 2 * DAY_MS);
     assert_eq!(first(&accounts, &hosts).await[3..], [later, later]);
-    place.pass_ms(DAY_MS);
+    fixture.pass_ms(DAY_MS);
     issue(&accounts, "b.shop.example").await;
     assert_eq!(first(&accounts, &hosts).await[3..], [later, later]);
 

@@ -12,7 +12,7 @@ use proptest::test_runner::TestRunner;
 use sqlx::Row;
 use uuid::Uuid;
 
-use crate::{Place, START_MS, issue};
+use crate::{Fixture, START_MS, issue};
 
 cases! {
     entries_are_created_once,
@@ -23,7 +23,7 @@ cases! {
     entries_are_erased,
     changes_stand_in_the_trail_without_what_they_changed,
     lists_are_filtered,
-    a_rare_word_is_looked_for_in_parts,
+    a_rare_word_is_searched_in_parts,
     pages_show_each_entry_once_whatever_is_written_between,
     pages_show_each_entry_once_beside_writers,
     labels_are_the_accounts_own,
@@ -86,19 +86,19 @@ async fn all(accounts: &Accounts, account: &str, filter: &EntryFilter, limit: u3
     }
 }
 
-async fn count(place: &Place, account: &str) -> i64 {
+async fn count(fixture: &Fixture, account: &str) -> i64 {
     let question = "SELECT entries FROM entry_counts WHERE account_id = $1";
     let row = sqlx::query(question)
         .bind(account)
-        .fetch_optional(&place.raw().await)
+        .fetch_optional(&fixture.raw().await)
         .await;
     row.unwrap().map_or(0, |row| row.get(0))
 }
 
-async fn entries_are_created_once(place: Place) {
-    let accounts = place.open().await;
+async fn entries_are_created_once(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let account = account(&accounts, "example.com").await;
-    let wish = NewEntry {
+    let request = NewEntry {
         id: id(1),
         content: content(
             "HTTPS://www.Example.com/\u{e4}",
@@ -106,7 +106,7 @@ async fn entries_are_created_once(place: Place) {
             &["Ada \u{1f600}", "\"B\", C"],
         ),
     };
-    let entry = created(&accounts, &account, wish).await;
+    let entry = created(&accounts, &account, request).await;
     assert_eq!((entry.id, entry.domain.as_str()), (id(1), "www.example.com"));
     assert_eq!(entry.url, "https://www.example.com/%C3%A4");
     assert_eq!(entry.title, "'); DROP TABLE entries; --");
@@ -122,13 +122,13 @@ async fn entries_are_created_once(place: Place) {
     );
 }
 
-async fn a_repeated_bulk_changes_nothing(place: Place) {
-    let accounts = place.open().await;
+async fn a_repeated_bulk_changes_nothing(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let account = account(&accounts, "example.com").await;
     let bulk = || (0..600).map(new).collect::<Vec<_>>();
     let first = create(&accounts, &account, bulk()).await;
     assert!(first.iter().all(|outcome| matches!(outcome, Created::New(_))));
-    place.pass_ms(1_000);
+    fixture.pass_ms(1_000);
     let again = create(&accounts, &account, bulk()).await;
     for (first, again) in first.iter().zip(&again) {
         match (first, again) {
@@ -160,15 +160,15 @@ async fn a_repeated_bulk_changes_nothing(place: Place) {
         accounts.entry(&account, id(700)).await.unwrap().unwrap().title,
         "Article 700"
     );
-    assert_eq!(count(&place, &account).await, 602);
+    assert_eq!(count(&fixture, &account).await, 602);
     assert_eq!(
         all(&accounts, &account, &EntryFilter::default(), 1_000).await.len(),
         602
     );
 }
 
-async fn accounts_have_ids_of_their_own(place: Place) {
-    let accounts = place.open().await;
+async fn accounts_have_ids_of_their_own(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let (first, second) = (
         account(&accounts, "example.com").await,
         account(&accounts, "other.example").await,
@@ -180,7 +180,7 @@ async fn accounts_have_ids_of_their_own(place: Place) {
         matches!(outcomes[..], [Created::New(_), Created::New(_)]),
         "{outcomes:?}"
     );
-    assert_eq!((count(&place, &first).await, count(&place, &second).await), (1, 2));
+    assert_eq!((count(&fixture, &first).await, count(&fixture, &second).await), (1, 2));
     let right = Rectification {
         title: Some(EntryTitle::parse("Mine".to_owned()).unwrap()),
         ..Rectification::default()
@@ -200,8 +200,8 @@ async fn accounts_have_ids_of_their_own(place: Place) {
     assert_eq!(accounts.entry(&first, id(1)).await.unwrap().unwrap().title, "Article 1");
 }
 
-async fn entries_are_bounded(place: Place) {
-    let accounts = place.open().await;
+async fn entries_are_bounded(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let account = account(&accounts, "example.com").await;
     let outcomes = accounts
         .create_entries(&account, KEY, (0..5).map(new).collect(), 3)
@@ -225,14 +225,14 @@ async fn entries_are_bounded(place: Place) {
     );
     let again = accounts.create_entries(&account, KEY, vec![new(9)], 3).await.unwrap();
     assert!(matches!(again[..], [Created::New(_)]), "{again:?}");
-    assert_eq!(count(&place, &account).await, 3);
+    assert_eq!(count(&fixture, &account).await, 3);
 }
 
-async fn entries_are_rectified(place: Place) {
-    let accounts = place.open().await;
+async fn entries_are_rectified(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let account = account(&accounts, "example.com").await;
     let before = created(&accounts, &account, new(1)).await;
-    place.pass_ms(5);
+    fixture.pass_ms(5);
     let right = Rectification {
         title: Some(EntryTitle::parse("Right".to_owned()).unwrap()),
         authors: Some(EntryAuthors::parse(Vec::new()).unwrap()),
@@ -256,7 +256,7 @@ async fn entries_are_rectified(place: Place) {
         ..before.clone()
     };
     assert_eq!(after, expected);
-    place.pass_ms(5);
+    fixture.pass_ms(5);
     let again = accounts
         .rectify_entry(&account, KEY, id(1), right.clone(), None)
         .await
@@ -298,8 +298,8 @@ async fn entries_are_rectified(place: Place) {
     assert_eq!(all(&accounts, &account, &text("right"), 10).await.len(), 1);
 }
 
-async fn entries_are_erased(place: Place) {
-    let accounts = place.open().await;
+async fn entries_are_erased(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let account = account(&accounts, "example.com").await;
     let first = created(&accounts, &account, new(1)).await;
     created(&accounts, &account, new(2)).await;
@@ -320,8 +320,8 @@ async fn entries_are_erased(place: Place) {
     );
     assert_eq!(accounts.entry(&account, id(1)).await.unwrap(), None);
     assert_eq!(all(&accounts, &account, &EntryFilter::default(), 10).await.len(), 1);
-    assert_eq!(count(&place, &account).await, 1);
-    place.pass_ms(1);
+    assert_eq!(count(&fixture, &account).await, 1);
+    fixture.pass_ms(1);
     let again = created(&accounts, &account, new(1)).await;
     assert_ne!(
         again.revision, first.revision,
@@ -329,16 +329,16 @@ async fn entries_are_erased(place: Place) {
     );
 }
 
-async fn changes_stand_in_the_trail_without_what_they_changed(place: Place) {
-    let accounts = place.open().await;
+async fn changes_stand_in_the_trail_without_what_they_changed(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let account = account(&accounts, "example.com").await;
-    let wish = NewEntry {
+    let request = NewEntry {
         id: id(1),
         content: content("https://example.com/secret-path", "Hidden title", &["Hidden author"]),
     };
-    created(&accounts, &account, wish.clone()).await;
-    create(&accounts, &account, vec![wish]).await;
-    place.pass_ms(1);
+    created(&accounts, &account, request.clone()).await;
+    create(&accounts, &account, vec![request]).await;
+    fixture.pass_ms(1);
     let right = Rectification {
         title: Some(EntryTitle::parse("Another".to_owned()).unwrap()),
         authors: Some(EntryAuthors::parse(vec!["Other".to_owned()]).unwrap()),
@@ -350,14 +350,14 @@ async fn changes_stand_in_the_trail_without_what_they_changed(place: Place) {
             .await
             .unwrap();
     }
-    place.pass_ms(1);
+    fixture.pass_ms(1);
     for _ in 0..2 {
         accounts.erase_entry(&account, KEY, id(1), None).await.unwrap();
     }
     let question =
         "SELECT action, detail, actor, at_ms FROM trail WHERE subject = $1 AND account_id = $2 ORDER BY at_ms";
     let question = sqlx::query(question).bind(id(1).to_string()).bind(&account);
-    let rows = question.fetch_all(&place.raw().await).await.unwrap();
+    let rows = question.fetch_all(&fixture.raw().await).await.unwrap();
     let lines: Vec<(String, String, String, i64)> = rows
         .iter()
         .map(|row| (row.get(0), row.get(1), row.get(2), row.get(3)))
@@ -374,22 +374,22 @@ async fn changes_stand_in_the_trail_without_what_they_changed(place: Place) {
     );
 }
 
-async fn lists_are_filtered(place: Place) {
-    let accounts = place.open().await;
+async fn lists_are_filtered(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let account = account(&accounts, "example.com").await;
-    let wishes = [
+    let requests = [
         ("https://example.com/a", "100% \u{c4}rger_x"),
         ("https://www.example.com/b", "Plain"),
         ("https://myexample.com/c", "\u{3a3}igma\\tail"),
         ("https://example.org/Search-Me?q=1", "Plain too"),
     ];
-    for (number, (url, title)) in (0..).zip(wishes) {
-        let wish = NewEntry {
+    for (number, (url, title)) in (0..).zip(requests) {
+        let request = NewEntry {
             id: id(number),
             content: content(url, title, &[]),
         };
-        created(&accounts, &account, wish).await;
-        place.pass_ms(10);
+        created(&accounts, &account, request).await;
+        fixture.pass_ms(10);
     }
     let right = Rectification {
         authors: Some(EntryAuthors::parse(vec!["New".to_owned()]).unwrap()),
@@ -459,8 +459,8 @@ async fn lists_are_filtered(place: Place) {
     assert_eq!(found(updated).await, [3, 0]);
 }
 
-async fn a_rare_word_is_looked_for_in_parts(place: Place) {
-    let accounts = place.open().await;
+async fn a_rare_word_is_searched_in_parts(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let account = account(&accounts, "example.com").await;
     created(&accounts, &account, new(1)).await;
     let rows = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 40010)
@@ -468,7 +468,7 @@ async fn a_rare_word_is_looked_for_in_parts(place: Place) {
         SELECT '00000000-0000-4000-8000-' || CAST(100000000000 + i AS TEXT), $1, 'example.com', 'https://example.com/', '', 't', '[]', 'x',
             $2 + i / 3, 0, 1 FROM n";
     let rows = sqlx::query(rows).bind(&account).bind(START_MS + 1);
-    rows.execute(&place.raw().await).await.unwrap();
+    rows.execute(&fixture.raw().await).await.unwrap();
     let rare = EntryFilter {
         text: Some("article".to_owned()),
         ..EntryFilter::default()
@@ -512,8 +512,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 /// A model of what there is, beside the store: no entry twice, and none missed that was there from
 /// the first page to the last.
-async fn pages_show_each_entry_once_whatever_is_written_between(place: Place) {
-    let accounts = place.open().await;
+async fn pages_show_each_entry_once_whatever_is_written_between(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let mut runner = TestRunner::deterministic();
     for round in 0..12 {
         let account = account(&accounts, &format!("round-{round}.example")).await;
@@ -523,7 +523,7 @@ async fn pages_show_each_entry_once_whatever_is_written_between(place: Place) {
         for number in 0..12 {
             created(&accounts, &account, new(base + number)).await;
             there.insert(number, true);
-            place.pass_ms(i64::try_from(number % 2).unwrap());
+            fixture.pass_ms(i64::try_from(number % 2).unwrap());
         }
         let (mut seen, mut after, mut ended) = (Vec::new(), None::<Cursor>, false);
         let steps = steps().new_tree(&mut runner).unwrap().current();
@@ -565,7 +565,7 @@ async fn pages_show_each_entry_once_whatever_is_written_between(place: Place) {
                         .unwrap();
                     assert_eq!(erased == Erased::Done, there.remove(&number).is_some());
                 }
-                Step::Pass(ms) => place.pass_ms(ms),
+                Step::Pass(ms) => fixture.pass_ms(ms),
                 Step::NextPage(_) if ended => {}
                 Step::NextPage(limit) => {
                     let filter = EntryFilter::default();
@@ -589,25 +589,25 @@ async fn pages_show_each_entry_once_whatever_is_written_between(place: Place) {
         for (number, _) in there.iter().filter(|(_, throughout)| **throughout) {
             assert!(once.contains(number), "round {round}: {number} is missing in {seen:?}");
         }
-        assert_eq!(count(&place, &account).await, i64::try_from(there.len()).unwrap());
+        assert_eq!(count(&fixture, &account).await, i64::try_from(there.len()).unwrap());
     }
 }
 
-async fn pages_show_each_entry_once_beside_writers(place: Place) {
-    let stores = [place.open().await, place.open().await];
+async fn pages_show_each_entry_once_beside_writers(fixture: Fixture) {
+    let stores = [fixture.open().await, fixture.open().await];
     let account = account(&stores[0], "example.com").await;
     let steady: Vec<u64> = (0..60).collect();
     for number in &steady {
         created(&stores[0], &account, new(*number)).await;
-        place.pass_ms(1);
+        fixture.pass_ms(1);
         created(&stores[0], &account, new(number + 1_000)).await;
     }
     let mut writers = tokio::task::JoinSet::new();
     for (writer, store) in (0_u64..).zip(stores.clone()) {
-        let (account, place) = (account.clone(), place.clone());
+        let (account, fixture) = (account.clone(), fixture.clone());
         writers.spawn(async move {
             for turn in 0..30 {
-                place.pass_ms(1);
+                fixture.pass_ms(1);
                 create(&store, &account, vec![new(2_000 + 100 * writer + turn)]).await;
                 let old = id(1_000 + 2 * turn + writer);
                 assert_eq!(store.erase_entry(&account, KEY, old, None).await.unwrap(), Erased::Done);
@@ -623,11 +623,11 @@ async fn pages_show_each_entry_once_beside_writers(place: Place) {
         }
     }
     writers.join_all().await;
-    assert_eq!(count(&place, &account).await, 120);
+    assert_eq!(count(&fixture, &account).await, 120);
 }
 
-async fn labels_are_the_accounts_own(place: Place) {
-    let accounts = place.open().await;
+async fn labels_are_the_accounts_own(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let (first, second) = (
         account(&accounts, "example.com").await,
         account(&accounts, "other.example").await,
@@ -646,8 +646,8 @@ async fn labels_are_the_accounts_own(place: Place) {
     assert_eq!(accounts.entry_labels(&first, &too_many[1..]).await.unwrap().len(), 1);
 }
 
-async fn many_create_the_same_at_once(place: Place) {
-    let stores = [place.open().await, place.open().await];
+async fn many_create_the_same_at_once(fixture: Fixture) {
+    let stores = [fixture.open().await, fixture.open().await];
     let own = account(&stores[0], "example.com").await;
     let rival = account(&stores[0], "other.example").await;
     let mut tasks = tokio::task::JoinSet::new();
@@ -672,13 +672,13 @@ async fn many_create_the_same_at_once(place: Place) {
         (40, Some(&2)),
         "each of them once for each account"
     );
-    let counts = (count(&place, &own).await, count(&place, &rival).await);
+    let counts = (count(&fixture, &own).await, count(&fixture, &rival).await);
     assert_eq!(counts, (40, 40));
 }
 
 /// Entries as a policy looks them up: each creation or deletion is a version.
-async fn entries_exist_whatever_account_lists_them(place: Place) {
-    let accounts = place.open().await;
+async fn entries_exist_whatever_account_lists_them(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let (first, second) = (
         account(&accounts, "example.com").await,
         account(&accounts, "other.example").await,

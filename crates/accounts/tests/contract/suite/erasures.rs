@@ -1,14 +1,14 @@
 //! Erasures: what was requested goes, once, with its counts, and nothing else.
 
 use accounts::{
-    Accounts, COLLECTIONS, Cancellation, CancelledErasure, Coverage, ERASURES_OPEN_MAX, EntriesWish, EntryAuthors,
-    EntryContent, EntryTitle, EntryUrl, Erasure, ErasureState, ErasureWish, ExportValue, Inherited, KeyWish, MailKind,
-    MailSubject, NewEntry, RequestedErasure, Scope, Subject, User, UserChange,
+    Accounts, COLLECTIONS, Cancellation, CancelledErasure, Coverage, ERASURES_OPEN_MAX, EntryAuthors, EntryContent,
+    EntryTitle, EntryUrl, ErasedEntries, Erasure, ErasureState, ExportValue, Inherited, KeyRequest, MailKind,
+    MailSubject, NewEntry, NewErasure, RequestedErasure, Scope, Subject, User, UserChange,
 };
 use sqlx::Row;
 use uuid::Uuid;
 
-use crate::{HOUR_MS, Place, START_MS, YEAR_MS, domains, issue};
+use crate::{Fixture, HOUR_MS, START_MS, YEAR_MS, domains, issue};
 
 cases! {
     named_entries_go_and_no_others,
@@ -49,16 +49,20 @@ async fn entries(accounts: &Accounts, account: &str, numbers: std::ops::Range<u6
 }
 
 /// Requests an erasure that begins `delay_ms` later.
-async fn schedule(accounts: &Accounts, account: &str, wish: ErasureWish, delay_ms: i64) -> Erasure {
-    match accounts.request_erasure(account, KEY, wish, delay_ms).await.unwrap() {
+async fn schedule(accounts: &Accounts, account: &str, erasure_request: NewErasure, delay_ms: i64) -> Erasure {
+    match accounts
+        .request_erasure(account, KEY, erasure_request, delay_ms)
+        .await
+        .unwrap()
+    {
         RequestedErasure::Taken(erasure) => *erasure,
         refused => panic!("{refused:?}"),
     }
 }
 
 /// Requests an erasure, and begins it.
-async fn request(accounts: &Accounts, account: &str, wish: ErasureWish) -> Erasure {
-    let scheduled = schedule(accounts, account, wish, 0).await;
+async fn request(accounts: &Accounts, account: &str, erasure_request: NewErasure) -> Erasure {
+    let scheduled = schedule(accounts, account, erasure_request, 0).await;
     accounts.begin_scheduled_erasures().await.unwrap();
     state(accounts, &scheduled).await
 }
@@ -80,25 +84,25 @@ async fn finish(accounts: &Accounts, erasure: &Erasure) -> Erasure {
         .unwrap()
 }
 
-async fn rows(place: &Place, question: &str) -> i64 {
+async fn rows(fixture: &Fixture, question: &str) -> i64 {
     let row = sqlx::query(sqlx::AssertSqlSafe(question.to_owned()));
-    row.fetch_one(&place.raw().await).await.unwrap().get(0)
+    row.fetch_one(&fixture.raw().await).await.unwrap().get(0)
 }
 
-async fn named_entries_go_and_no_others(place: Place) {
-    let accounts = place.open().await;
+async fn named_entries_go_and_no_others(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let mine = issue(&accounts, "example.com").await.account_id;
     let other = issue(&accounts, "example.org").await.account_id;
     let ids = entries(&accounts, &mine, 0..3).await;
     let foreign = entries(&accounts, &other, 10..11).await;
-    let wish = ErasureWish {
-        entries: EntriesWish::These(vec![ids[1], foreign[0], Uuid::nil()]),
-        ..ErasureWish::default()
+    let erasure_request = NewErasure {
+        entries: ErasedEntries::These(vec![ids[1], foreign[0], Uuid::nil()]),
+        ..NewErasure::default()
     };
-    let asked = request(&accounts, &mine, wish.clone()).await;
+    let asked = request(&accounts, &mine, erasure_request.clone()).await;
     assert_eq!(
-        (asked.state, asked.requested_at_ms, &asked.wish),
-        (ErasureState::Store, START_MS, &wish)
+        (asked.state, asked.requested_at_ms, &asked.request),
+        (ErasureState::Store, START_MS, &erasure_request)
     );
     assert_eq!(accounts.open_erasures().await.unwrap(), std::slice::from_ref(&asked));
     let done = finish(&accounts, &asked).await;
@@ -107,13 +111,13 @@ async fn named_entries_go_and_no_others(place: Place) {
         (done.state, done.finished_at_ms),
         (ErasureState::Settled, Some(START_MS))
     );
-    assert_eq!(rows(&place, "SELECT COUNT(*) FROM entries").await, 3);
+    assert_eq!(rows(&fixture, "SELECT COUNT(*) FROM entries").await, 3);
     assert!(accounts.open_erasures().await.unwrap().is_empty());
     assert!(!accounts.finish_erasure(&asked.id).await.unwrap());
 }
 
-async fn personal_data_goes_and_the_account_stays(place: Place) {
-    let accounts = place.open().await;
+async fn personal_data_goes_and_the_account_stays(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let subject = Subject {
         issuer: "https://id.example".to_owned(),
         subject: "ada".to_owned(),
@@ -121,55 +125,58 @@ async fn personal_data_goes_and_the_account_stays(place: Place) {
         name: Some("Ada".parse().unwrap()),
     };
     let user = accounts.sign_in(&subject).await.unwrap();
-    let wish = KeyWish {
+    let erasure_request = KeyRequest {
         domains: None,
         name: "Ada's laptop".to_owned(),
         scopes: vec![Scope::Read],
         expires_at_ms: START_MS + YEAR_MS,
     };
-    let key = accounts.create_key(&user.account_id, wish, KEY).await.unwrap();
+    let key = accounts
+        .create_key(&user.account_id, erasure_request, KEY)
+        .await
+        .unwrap();
     entries(&accounts, &user.account_id, 0..2).await;
-    let wish = ErasureWish {
+    let erasure_request = NewErasure {
         personal_data: true,
-        ..ErasureWish::default()
+        ..NewErasure::default()
     };
-    let asked = request(&accounts, &user.account_id, wish).await;
+    let asked = request(&accounts, &user.account_id, erasure_request).await;
     let done = finish(&accounts, &asked).await;
     assert_eq!((done.counts["users"], done.counts["api_keys"]), (1, 1));
     assert_eq!(done.counts.get("entries"), None);
     accounts.authenticate(&key.api_key).await.unwrap();
     assert_eq!(
         rows(
-            &place,
+            &fixture,
             "SELECT COUNT(*) FROM users WHERE email IS NULL AND name IS NULL"
         )
         .await,
         1
     );
     assert_eq!(
-        rows(&place, "SELECT COUNT(*) FROM api_keys WHERE name = 'erased'").await,
+        rows(&fixture, "SELECT COUNT(*) FROM api_keys WHERE name = 'erased'").await,
         1
     );
-    assert_eq!(rows(&place, "SELECT COUNT(*) FROM entries").await, 2);
+    assert_eq!(rows(&fixture, "SELECT COUNT(*) FROM entries").await, 2);
 }
 
-async fn all_entries_go_in_steps_and_are_counted_once(place: Place) {
-    let accounts = place.open().await;
+async fn all_entries_go_in_steps_and_are_counted_once(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let account = issue(&accounts, "example.com").await.account_id;
     entries(&accounts, &account, 0..1_200).await;
-    let wish = ErasureWish {
-        entries: EntriesWish::All,
-        ..ErasureWish::default()
+    let erasure_request = NewErasure {
+        entries: ErasedEntries::All,
+        ..NewErasure::default()
     };
-    let asked = request(&accounts, &account, wish).await;
+    let asked = request(&accounts, &account, erasure_request).await;
     assert!(
         accounts.erase_some(&asked.id).await.unwrap(),
         "a bounded number at a time"
     );
-    let left = rows(&place, "SELECT COUNT(*) FROM entries").await;
+    let left = rows(&fixture, "SELECT COUNT(*) FROM entries").await;
     assert_eq!(left, 200);
     // As by two replicas at once, one of which comes again after its successor.
-    let stores = [accounts.clone(), place.open().await];
+    let stores = [accounts.clone(), fixture.open().await];
     let mut steps = Vec::new();
     for store in stores {
         let id = asked.id.clone();
@@ -186,20 +193,20 @@ async fn all_entries_go_in_steps_and_are_counted_once(place: Place) {
         (stored.counts["entries"], stored.state),
         (1_200, ErasureState::Warehouse)
     );
-    assert_eq!(rows(&place, "SELECT COUNT(*) FROM entries").await, 0);
+    assert_eq!(rows(&fixture, "SELECT COUNT(*) FROM entries").await, 0);
 }
 
-async fn what_is_asked_of_the_warehouse_waits_for_it(place: Place) {
-    let accounts = place.open().await;
+async fn what_is_asked_of_the_warehouse_waits_for_it(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let account = issue(&accounts, "example.com").await.account_id;
-    let wish = ErasureWish {
+    let erasure_request = NewErasure {
         receipt_metadata: Some(Coverage {
             domains: vec!["example.com".to_owned()],
             inherited: Vec::new(),
         }),
-        ..ErasureWish::default()
+        ..NewErasure::default()
     };
-    let asked = request(&accounts, &account, wish.clone()).await;
+    let asked = request(&accounts, &account, erasure_request.clone()).await;
     accounts.note_erased_rows(&asked.id, &[("receipts", 9)]).await.unwrap();
     assert!(!accounts.finish_erasure(&asked.id).await.unwrap());
     assert!(!accounts.erase_some(&asked.id).await.unwrap());
@@ -213,7 +220,7 @@ async fn what_is_asked_of_the_warehouse_waits_for_it(place: Place) {
     accounts.note_erased_rows(&asked.id, &[("receipts", 7)]).await.unwrap();
     // After a crash, what was erased already isn't found again.
     accounts.note_erased_rows(&asked.id, &[("receipts", 0)]).await.unwrap();
-    place.pass_ms(HOUR_MS);
+    fixture.pass_ms(HOUR_MS);
     let done = finish(&accounts, &asked).await;
     assert_eq!(
         (done.counts["receipts"], done.state, done.problem),
@@ -222,28 +229,31 @@ async fn what_is_asked_of_the_warehouse_waits_for_it(place: Place) {
     let due = START_MS + HOUR_MS;
     assert!(accounts.erasures_to_look_after(due).await.unwrap().is_empty());
     let found = accounts.erasures_to_look_after(due + 1).await.unwrap();
-    assert_eq!(found.iter().map(|one| &one.wish).collect::<Vec<_>>(), [&wish]);
-    place.pass_ms(HOUR_MS);
-    accounts.note_erasure_looked_after(&asked.id, false).await.unwrap();
+    assert_eq!(
+        found.iter().map(|one| &one.request).collect::<Vec<_>>(),
+        [&erasure_request]
+    );
+    fixture.pass_ms(HOUR_MS);
+    accounts.note_erasure_check(&asked.id, false).await.unwrap();
     assert!(accounts.erasures_to_look_after(due + 1).await.unwrap().is_empty());
-    accounts.note_erasure_looked_after(&asked.id, true).await.unwrap();
+    accounts.note_erasure_check(&asked.id, true).await.unwrap();
     assert!(accounts.erasures_to_look_after(i64::MAX).await.unwrap().is_empty());
     let settled = accounts.erasure(&account, &asked.id).await.unwrap().unwrap();
     assert_eq!(
-        (settled.state, settled.wish.receipt_metadata),
+        (settled.state, settled.request.receipt_metadata),
         (ErasureState::Settled, Some(Coverage::default()))
     );
 }
 
-fn all_entries() -> ErasureWish {
-    ErasureWish {
-        entries: EntriesWish::All,
-        ..ErasureWish::default()
+fn all_entries() -> NewErasure {
+    NewErasure {
+        entries: ErasedEntries::All,
+        ..NewErasure::default()
     }
 }
 
-async fn nothing_is_erased_before_its_time(place: Place) {
-    let accounts = place.open().await;
+async fn nothing_is_erased_before_its_time(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let account = issue(&accounts, "example.com").await.account_id;
     entries(&accounts, &account, 0..3).await;
     let asked = schedule(&accounts, &account, all_entries(), 24 * HOUR_MS).await;
@@ -259,22 +269,22 @@ async fn nothing_is_erased_before_its_time(place: Place) {
         assert!(!accounts.erase_some(&asked.id).await.unwrap());
         accounts.note_erased_rows(&asked.id, &[("receipts", 1)]).await.unwrap();
         assert!(!accounts.finish_erasure(&asked.id).await.unwrap());
-        assert_eq!(rows(&place, "SELECT COUNT(*) FROM entries").await, 3);
+        assert_eq!(rows(&fixture, "SELECT COUNT(*) FROM entries").await, 3);
         assert_eq!(state(&accounts, &asked).await, asked);
     };
     untouched().await;
-    place.pass_ms(24 * HOUR_MS - 1);
+    fixture.pass_ms(24 * HOUR_MS - 1);
     untouched().await;
-    place.pass_ms(1);
+    fixture.pass_ms(1);
     assert_eq!(accounts.begin_scheduled_erasures().await.unwrap(), 1);
     assert_eq!(accounts.begin_scheduled_erasures().await.unwrap(), 0, "once");
     let done = finish(&accounts, &asked).await;
     assert_eq!((done.counts["entries"], done.execute_at_ms), (3, asked.execute_at_ms));
-    assert_eq!(rows(&place, "SELECT COUNT(*) FROM entries").await, 0);
+    assert_eq!(rows(&fixture, "SELECT COUNT(*) FROM entries").await, 0);
 }
 
-async fn a_scheduled_erasure_is_cancelled_and_a_begun_one_isnt(place: Place) {
-    let accounts = place.open().await;
+async fn a_scheduled_erasure_is_cancelled_and_a_begun_one_isnt(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let account = issue(&accounts, "example.com").await.account_id;
     let other = issue(&accounts, "example.org").await.account_id;
     entries(&accounts, &account, 0..3).await;
@@ -283,7 +293,7 @@ async fn a_scheduled_erasure_is_cancelled_and_a_begun_one_isnt(place: Place) {
         let cancelled = accounts.cancel_erasure(account, id, KEY).await.unwrap();
         assert_eq!(cancelled, CancelledErasure::Unknown);
     }
-    place.pass_ms(1);
+    fixture.pass_ms(1);
     let expected = Erasure {
         state: ErasureState::Cancelled,
         cancelled_at_ms: Some(START_MS + 1),
@@ -292,13 +302,13 @@ async fn a_scheduled_erasure_is_cancelled_and_a_begun_one_isnt(place: Place) {
     for _ in 0..2 {
         let cancelled = accounts.cancel_erasure(&account, &asked.id, KEY).await.unwrap();
         assert_eq!(cancelled, CancelledErasure::Cancelled(Box::new(expected.clone())));
-        place.pass_ms(1);
+        fixture.pass_ms(1);
     }
-    place.pass_ms(HOUR_MS);
+    fixture.pass_ms(HOUR_MS);
     assert_eq!(accounts.begin_scheduled_erasures().await.unwrap(), 0);
     assert!(!accounts.erase_some(&asked.id).await.unwrap());
     assert!(!accounts.finish_erasure(&asked.id).await.unwrap());
-    assert_eq!(rows(&place, "SELECT COUNT(*) FROM entries").await, 3);
+    assert_eq!(rows(&fixture, "SELECT COUNT(*) FROM entries").await, 3);
     let trail = accounts.trail_page(&account, None, 100).await.unwrap().items;
     let of_erasures: Vec<_> = trail.iter().filter(|one| one.subject == asked.id).collect();
     assert_eq!(
@@ -314,22 +324,22 @@ async fn a_scheduled_erasure_is_cancelled_and_a_begun_one_isnt(place: Place) {
     }
 }
 
-async fn receipts_of_a_domain_that_was_transferred_are_not_erased(place: Place) {
-    let accounts = place.open().await;
+async fn receipts_of_a_domain_that_was_transferred_are_not_erased(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let made = issue(&accounts, "example.com,example.org").await;
     let (account, other) = (made.account_id, issue(&accounts, "other.example").await.account_id);
     let requested = accounts.authenticate(&made.api_key).await.unwrap().coverage();
-    let of_receipts = ErasureWish {
+    let of_receipts = NewErasure {
         receipt_metadata: Some(requested.clone()),
-        ..ErasureWish::default()
+        ..NewErasure::default()
     };
     let asked = schedule(&accounts, &account, of_receipts, HOUR_MS).await;
-    assert_eq!(asked.wish.receipt_metadata, Some(requested));
+    assert_eq!(asked.request.receipt_metadata, Some(requested));
     let lost = &domains("example.com")[0];
     assert!(accounts.transfer_domain(lost, &other, "operator").await.unwrap());
-    place.pass_ms(HOUR_MS);
+    fixture.pass_ms(HOUR_MS);
     assert_eq!(accounts.begin_scheduled_erasures().await.unwrap(), 1);
-    let begun = state(&accounts, &asked).await.wish.receipt_metadata.unwrap();
+    let begun = state(&accounts, &asked).await.request.receipt_metadata.unwrap();
     let with_subdomains = Inherited {
         parent: "example.org".to_owned(),
         except: Vec::new(),
@@ -346,8 +356,8 @@ async fn finish_once(accounts: &Accounts, erasure: &Erasure) {
     accounts.finish_erasure(&erasure.id).await.unwrap();
 }
 
-async fn cancelled_and_begun_at_one_time_an_erasure_is_one_of_both(place: Place) {
-    let stores = [place.open().await, place.open().await];
+async fn cancelled_and_begun_at_one_time_an_erasure_is_one_of_both(fixture: Fixture) {
+    let stores = [fixture.open().await, fixture.open().await];
     let account = issue(&stores[0], "example.com").await.account_id;
     for _ in 0..20 {
         let asked = schedule(&stores[0], &account, all_entries(), 0).await;
@@ -395,10 +405,10 @@ async fn sent(accounts: &Accounts) -> Vec<(MailKind, ErasureState)> {
     sent
 }
 
-async fn each_step_of_an_erasure_sends_one_mail(place: Place) {
+async fn each_step_of_an_erasure_sends_one_mail(fixture: Fixture) {
     use ErasureState::{Cancelled, Scheduled, Settled, Store};
     use MailKind::{ErasureCancelled, ErasureDone, ErasureRequested};
-    let accounts = place.open().await;
+    let accounts = fixture.open().await;
     let account = user(&accounts, Some("ada@example.com")).await.account_id;
     let asked = schedule(&accounts, &account, all_entries(), HOUR_MS).await;
     assert_eq!(sent(&accounts).await, [(ErasureRequested, Scheduled)]);
@@ -416,7 +426,7 @@ async fn each_step_of_an_erasure_sends_one_mail(place: Place) {
     assert_eq!(sent(&accounts).await, [(ErasureCancelled, Cancelled)]);
     // Nor any mail for a long time.
     schedule(&accounts, &account, all_entries(), HOUR_MS).await;
-    place.pass_ms(31 * 24 * HOUR_MS);
+    fixture.pass_ms(31 * 24 * HOUR_MS);
     assert_eq!(sent(&accounts).await, []);
     assert_eq!(accounts.outbox().await.unwrap().waiting, 0);
     let exported = COLLECTIONS.iter().find(|one| one.name == "mails").unwrap();
@@ -431,14 +441,14 @@ async fn each_step_of_an_erasure_sends_one_mail(place: Place) {
     assert_eq!(cells[column("domain")], ExportValue::Absent);
 }
 
-async fn who_has_no_address_gets_no_mail(place: Place) {
-    let accounts = place.open().await;
+async fn who_has_no_address_gets_no_mail(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let account = user(&accounts, None).await.account_id;
     let asked = request(&accounts, &account, all_entries()).await;
     finish(&accounts, &asked).await;
     let operators = issue(&accounts, "example.org").await.account_id;
     schedule(&accounts, &operators, all_entries(), HOUR_MS).await;
-    assert_eq!(rows(&place, "SELECT COUNT(*) FROM mails").await, 0);
+    assert_eq!(rows(&fixture, "SELECT COUNT(*) FROM mails").await, 0);
     // An address that is erased gets the mail about the request, if it is sent in time, and no
     // other.
     let change = UserChange {
@@ -447,30 +457,33 @@ async fn who_has_no_address_gets_no_mail(place: Place) {
     };
     let user = user(&accounts, None).await;
     accounts.change_user(&user.id, &change, KEY).await.unwrap();
-    let wish = ErasureWish {
+    let erasure_request = NewErasure {
         personal_data: true,
-        ..ErasureWish::default()
+        ..NewErasure::default()
     };
-    let asked = request(&accounts, &account, wish).await;
-    assert_eq!(rows(&place, "SELECT COUNT(*) FROM mails").await, 1);
+    let asked = request(&accounts, &account, erasure_request).await;
+    assert_eq!(rows(&fixture, "SELECT COUNT(*) FROM mails").await, 1);
     finish(&accounts, &asked).await;
-    assert_eq!(rows(&place, "SELECT COUNT(*) FROM mails").await, 1);
+    assert_eq!(rows(&fixture, "SELECT COUNT(*) FROM mails").await, 1);
     assert_eq!(sent(&accounts).await, []);
     assert_eq!(accounts.outbox().await.unwrap().waiting, 0, "none waits for an address");
 }
 
-async fn the_number_of_open_erasures_is_bounded(place: Place) {
-    let accounts = place.open().await;
+async fn the_number_of_open_erasures_is_bounded(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let account = issue(&accounts, "example.com").await.account_id;
-    let wish = ErasureWish {
+    let erasure_request = NewErasure {
         personal_data: true,
-        ..ErasureWish::default()
+        ..NewErasure::default()
     };
     let mut tasks = Vec::new();
     for _ in 0..ERASURES_OPEN_MAX + 3 {
-        let (accounts, account, wish) = (accounts.clone(), account.clone(), wish.clone());
+        let (accounts, account, erasure_request) = (accounts.clone(), account.clone(), erasure_request.clone());
         tasks.push(tokio::spawn(async move {
-            accounts.request_erasure(&account, KEY, wish, HOUR_MS).await.unwrap()
+            accounts
+                .request_erasure(&account, KEY, erasure_request, HOUR_MS)
+                .await
+                .unwrap()
         }));
     }
     let mut refused = 0;
@@ -479,29 +492,31 @@ async fn the_number_of_open_erasures_is_bounded(place: Place) {
     }
     assert_eq!(refused, 3);
     assert_eq!(accounts.open_erasures().await.unwrap(), [], "none has begun");
-    place.pass_ms(HOUR_MS);
+    fixture.pass_ms(HOUR_MS);
     accounts.begin_scheduled_erasures().await.unwrap();
     let first = accounts.open_erasures().await.unwrap().remove(0);
     finish(&accounts, &first).await;
     // One that is done, or cancelled, makes room a day after its request.
     let request = async || {
-        let requested = accounts.request_erasure(&account, KEY, wish.clone(), HOUR_MS).await;
+        let requested = accounts
+            .request_erasure(&account, KEY, erasure_request.clone(), HOUR_MS)
+            .await;
         requested.unwrap()
     };
     assert_eq!(request().await, RequestedErasure::TooMany);
-    place.pass_ms(23 * HOUR_MS);
+    fixture.pass_ms(23 * HOUR_MS);
     let RequestedErasure::Taken(next) = request().await else {
         panic!("there is room for one");
     };
     assert_eq!(request().await, RequestedErasure::TooMany);
     accounts.cancel_erasure(&account, &next.id, KEY).await.unwrap();
     assert_eq!(request().await, RequestedErasure::TooMany);
-    place.pass_ms(24 * HOUR_MS);
+    fixture.pass_ms(24 * HOUR_MS);
     assert!(matches!(request().await, RequestedErasure::Taken(_)));
 }
 
-async fn an_account_goes_whole_once_its_time_is_over(place: Place) {
-    let accounts = place.open().await;
+async fn an_account_goes_whole_once_its_time_is_over(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let subject = Subject {
         issuer: "https://id.example".to_owned(),
         subject: "ada".to_owned(),
@@ -511,19 +526,19 @@ async fn an_account_goes_whole_once_its_time_is_over(place: Place) {
     let user = accounts.sign_in(&subject).await.unwrap();
     let gone = user.account_id;
     let stays = issue(&accounts, "example.org,example.net").await;
-    let wish = KeyWish {
+    let erasure_request = KeyRequest {
         domains: None,
         name: "a key".to_owned(),
         scopes: vec![Scope::Read],
         expires_at_ms: START_MS + YEAR_MS,
     };
-    let key = accounts.create_key(&gone, wish, KEY).await.unwrap();
+    let key = accounts.create_key(&gone, erasure_request, KEY).await.unwrap();
     accounts.authenticate(&key.api_key).await.unwrap();
     entries(&accounts, &gone, 0..3).await;
     entries(&accounts, &stays.account_id, 10..12).await;
-    let all_entries = ErasureWish {
-        entries: EntriesWish::All,
-        ..ErasureWish::default()
+    let all_entries = NewErasure {
+        entries: ErasedEntries::All,
+        ..NewErasure::default()
     };
     let other = request(&accounts, &gone, all_entries.clone()).await;
     // A domain of its own, as a verification makes it.
@@ -531,11 +546,11 @@ async fn an_account_goes_whole_once_its_time_is_over(place: Place) {
         first_verified_at_ms) VALUES ('news.example.com', $1, 'dns', 1, 2, 'ver_1', 1)";
     sqlx::query(domain)
         .bind(&gone)
-        .execute(&place.raw().await)
+        .execute(&fixture.raw().await)
         .await
         .unwrap();
     let ancestor = "INSERT INTO domain_ancestors (ancestor, domain) VALUES ('example.com', 'news.example.com')";
-    sqlx::query(ancestor).execute(&place.raw().await).await.unwrap();
+    sqlx::query(ancestor).execute(&fixture.raw().await).await.unwrap();
     assert!(
         !accounts.begin_account_erasure(&gone).await.unwrap(),
         "nobody asked for it"
@@ -543,21 +558,21 @@ async fn an_account_goes_whole_once_its_time_is_over(place: Place) {
     accounts.request_deletion(&gone, HOUR_MS, KEY).await.unwrap();
     assert!(
         !accounts.begin_account_erasure(&gone).await.unwrap(),
-        "it may be kept after all"
+        "it may be retained after all"
     );
-    place.pass_ms(HOUR_MS);
+    fixture.pass_ms(HOUR_MS);
     assert!(accounts.begin_account_erasure(&gone).await.unwrap());
     assert!(
         accounts.begin_account_erasure(&gone).await.unwrap(),
         "by another replica"
     );
-    place.pass_ms(-HOUR_MS);
+    fixture.pass_ms(-HOUR_MS);
     assert_eq!(
         accounts.cancel_deletion(&gone, KEY).await.unwrap(),
         Cancellation::TooLate,
         "by a replica whose clock is behind"
     );
-    place.pass_ms(HOUR_MS);
+    fixture.pass_ms(HOUR_MS);
     let mut open = accounts.open_erasures().await.unwrap();
     open.retain(|erasure| erasure.id != other.id);
     let [erasure] = &open[..] else { panic!("one") };
@@ -576,17 +591,17 @@ async fn an_account_goes_whole_once_its_time_is_over(place: Place) {
     assert!(!accounts.begin_account_erasure(&gone).await.unwrap());
     for table in ["entries", "api_keys", "users", "domains", "challenges"] {
         let left = format!("SELECT COUNT(*) FROM {table} WHERE account_id = '{gone}'");
-        assert_eq!(rows(&place, &left).await, 0, "{table}");
+        assert_eq!(rows(&fixture, &left).await, 0, "{table}");
     }
     let left = format!("SELECT COUNT(*) FROM accounts WHERE id = '{gone}'");
-    assert_eq!(rows(&place, &left).await, 0);
+    assert_eq!(rows(&fixture, &left).await, 0);
     let tombstone = accounts.trail_page(&gone, None, 10).await.unwrap().items;
     assert_eq!(
         tombstone.iter().map(|one| one.action.as_str()).collect::<Vec<_>>(),
         ["account.erase"]
     );
     accounts.authenticate(&stays.api_key).await.unwrap();
-    assert_eq!(rows(&place, "SELECT COUNT(*) FROM entries").await, 2);
+    assert_eq!(rows(&fixture, "SELECT COUNT(*) FROM entries").await, 2);
     // What was requested before ends too, and a key that is in memory yet requests nothing more.
     assert_eq!(finish(&accounts, &other).await.state, ErasureState::Settled);
     let late = accounts.request_erasure(&gone, KEY, all_entries, 0).await.unwrap();
@@ -596,15 +611,15 @@ async fn an_account_goes_whole_once_its_time_is_over(place: Place) {
     assert_ne!(accounts.sign_in(&subject).await.unwrap().account_id, gone);
 }
 
-async fn another_accounts_erasure_is_none(place: Place) {
-    let accounts = place.open().await;
+async fn another_accounts_erasure_is_none(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let mine = issue(&accounts, "example.com").await.account_id;
     let other = issue(&accounts, "example.org").await.account_id;
-    let wish = ErasureWish {
+    let erasure_request = NewErasure {
         personal_data: true,
-        ..ErasureWish::default()
+        ..NewErasure::default()
     };
-    let asked = request(&accounts, &mine, wish).await;
+    let asked = request(&accounts, &mine, erasure_request).await;
     assert_eq!(accounts.erasure(&other, &asked.id).await.unwrap(), None);
     assert_eq!(accounts.erasure(&mine, "era_0").await.unwrap(), None);
 }

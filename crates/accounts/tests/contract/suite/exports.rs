@@ -9,7 +9,7 @@ use accounts::{
 };
 use uuid::Uuid;
 
-use crate::{Place, START_MS, issue};
+use crate::{Fixture, START_MS, issue};
 
 cases! {
     every_collection_is_walked_whole,
@@ -48,17 +48,17 @@ async fn walk(accounts: &Accounts, account: &str, collection: &Collection, rows_
             .await
             .unwrap();
         let Some(last) = page.last() else { return all };
-        after = Some(last.place.clone());
+        after = Some(last.cursor.clone());
         all.extend(page.into_iter().map(|row| row.cells));
     }
 }
 
-async fn every_collection_is_walked_whole(place: Place) {
-    let accounts = place.open().await;
+async fn every_collection_is_walked_whole(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let mine = issue(&accounts, "example.com,example.org,b.example").await.account_id;
     let other = issue(&accounts, "other.example").await.account_id;
     entries(&accounts, &mine, 0..4).await;
-    place.pass_ms(1);
+    fixture.pass_ms(1);
     entries(&accounts, &mine, 4..7).await;
     for collection in COLLECTIONS {
         let whole = walk(&accounts, &mine, collection, 1_000).await;
@@ -107,8 +107,8 @@ async fn every_collection_is_walked_whole(place: Place) {
     );
 }
 
-async fn rows_are_in_one_page_each_beside_writers(place: Place) {
-    let (accounts, writer) = (place.open().await, place.open().await);
+async fn rows_are_in_one_page_each_beside_writers(fixture: Fixture) {
+    let (accounts, writer) = (fixture.open().await, fixture.open().await);
     let account = issue(&accounts, "example.com").await.account_id;
     entries(&accounts, &account, 0..20).await;
     let before: BTreeSet<String> = ids(walk(&accounts, &account, collection("entries"), 100).await)
@@ -121,11 +121,11 @@ async fn rows_are_in_one_page_each_beside_writers(place: Place) {
             .await
             .unwrap();
         let Some(last) = page.last() else { break };
-        after = Some(last.place.clone());
+        after = Some(last.cursor.clone());
         seen.extend(ids(page.into_iter().map(|row| row.cells).collect()));
         turn += 1;
         if turn < 10 {
-            place.pass_ms(1);
+            fixture.pass_ms(1);
             entries(&writer, &account, 100 + turn..101 + turn).await;
         }
     }
@@ -142,8 +142,8 @@ fn ids(rows: Vec<Vec<ExportValue>>) -> Vec<String> {
     rows.into_iter().map(id).collect()
 }
 
-async fn no_secret_is_exported(place: Place) {
-    let accounts = place.open().await;
+async fn no_secret_is_exported(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let issued = issue(&accounts, "example.com").await;
     let mut everything = String::new();
     for collection in COLLECTIONS {
@@ -152,7 +152,7 @@ async fn no_secret_is_exported(place: Place) {
     assert!(everything.contains(&issued.key_id), "{everything}");
     let hash: String = sqlx::Row::get(
         &sqlx::query("SELECT secret_hash FROM api_keys")
-            .fetch_one(&place.raw().await)
+            .fetch_one(&fixture.raw().await)
             .await
             .unwrap(),
         0,
@@ -160,12 +160,12 @@ async fn no_secret_is_exported(place: Place) {
     assert!(!everything.contains(&hash) && !everything.contains(issued.api_key.split('_').nth(2).unwrap()));
 }
 
-async fn the_trail_is_read_newest_first(place: Place) {
-    let accounts = place.open().await;
+async fn the_trail_is_read_newest_first(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let account = issue(&accounts, "example.com").await.account_id;
     let other = issue(&accounts, "example.org").await.account_id;
     for number in 0..5 {
-        place.pass_ms(i64::try_from(number % 2).unwrap());
+        fixture.pass_ms(i64::try_from(number % 2).unwrap());
         entries(&accounts, &account, number..number + 1).await;
     }
     let whole = accounts.trail_page(&account, None, 100).await.unwrap();

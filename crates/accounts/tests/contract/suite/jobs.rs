@@ -1,21 +1,21 @@
 //! Jobs, each done by one replica at a time.
 
-use crate::Place;
+use crate::Fixture;
 
 cases! {
     one_holder_at_a_time,
     many_claim_at_once_and_one_gets_it,
 }
 
-async fn one_holder_at_a_time(place: Place) {
-    let (here, there) = (place.open().await, place.open().await);
+async fn one_holder_at_a_time(fixture: Fixture) {
+    let (here, there) = (fixture.open().await, fixture.open().await);
     assert!(here.claim("expiry", "here", 1_000).await.unwrap());
     assert!(!there.claim("expiry", "there", 1_000).await.unwrap());
     assert!(there.claim("erasure", "there", 1_000).await.unwrap(), "another job");
-    place.pass_ms(999);
+    fixture.pass_ms(999);
     assert!(!there.claim("expiry", "there", 1_000).await.unwrap());
     assert!(here.claim("expiry", "here", 1_000).await.unwrap(), "longer");
-    place.pass_ms(1_000);
+    fixture.pass_ms(1_000);
     assert!(there.claim("expiry", "there", 1_000).await.unwrap(), "its time is over");
     assert!(!here.claim("expiry", "here", 1_000).await.unwrap());
     here.release("expiry", "here").await.unwrap();
@@ -24,8 +24,8 @@ async fn one_holder_at_a_time(place: Place) {
     assert!(here.claim("expiry", "here", 1_000).await.unwrap());
 }
 
-async fn many_claim_at_once_and_one_gets_it(place: Place) {
-    let stores = [place.open().await, place.open().await];
+async fn many_claim_at_once_and_one_gets_it(fixture: Fixture) {
+    let stores = [fixture.open().await, fixture.open().await];
     for turn in 0..5 {
         let mut tasks = Vec::new();
         for number in 0..8 {

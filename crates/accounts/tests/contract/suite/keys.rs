@@ -1,17 +1,17 @@
 //! Accounts, their domains and keys.
 
 use accounts::{
-    AccountInfo, Accounts, AccountsError, AuthError, ChallengeWish, Lifetime, NewKey, Revocation, Scope, Tier,
+    AccountInfo, Accounts, AccountsError, AuthError, ChallengeRequest, Lifetime, NewKey, Revocation, Scope, Tier,
     VerificationMethod,
 };
 use sqlx::Row;
 
-use crate::{HOUR_MS, Place, START_MS, YEAR_MS, domains, issue, owned, wish};
+use crate::{Fixture, HOUR_MS, START_MS, YEAR_MS, domains, issue, new_key, owned};
 
 cases! {
     a_key_speaks_for_its_accounts_domains,
     only_a_hash_is_stored,
-    wrong_keys_are_told_apart,
+    wrong_keys_are_distinguished,
     a_key_expires,
     a_revocation_holds_here_at_once_and_elsewhere_after_the_cache,
     a_verification_ends_after_a_year_and_is_renewed,
@@ -21,7 +21,7 @@ cases! {
     a_domain_that_was_someone_elses_brings_no_key_to_them,
     the_tier_is_the_accounts,
     accounts_are_listed_newest_first,
-    wishes_that_cant_be_met_store_nothing,
+    requests_that_cant_be_met_store_nothing,
     keys_are_bounded_by_the_tier,
     keys_are_listed_newest_first,
     many_at_once_make_one_account,
@@ -33,13 +33,13 @@ cases! {
     tables_of_another_program_are_refused_and_left_alone,
 }
 
-async fn a_key_speaks_for_its_accounts_domains(place: Place) {
-    let accounts = place.open().await;
+async fn a_key_speaks_for_its_accounts_domains(fixture: Fixture) {
+    let accounts = fixture.open().await;
     accounts.ping().await.unwrap();
     let new = NewKey {
         scopes: vec![Scope::Write, Scope::Read, Scope::Write],
         expires_at_ms: "30d".parse::<Lifetime>().unwrap().end_ms(START_MS),
-        ..wish("News.Example.com,example.org,news.example.com.")
+        ..new_key("News.Example.com,example.org,news.example.com.")
     };
     let made = accounts.create_publisher_key(new).await.unwrap();
     let issued = made.issued;
@@ -58,21 +58,21 @@ async fn a_key_speaks_for_its_accounts_domains(place: Place) {
     assert_eq!(principal.domains, ["example.com"]);
 }
 
-async fn only_a_hash_is_stored(place: Place) {
-    let accounts = place.open().await;
+async fn only_a_hash_is_stored(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let issued = issue(&accounts, "example.com").await;
     let parts: Vec<&str> = issued.api_key.split('_').collect();
     let row = sqlx::query("SELECT id, secret_hash FROM api_keys")
-        .fetch_one(&place.raw().await)
+        .fetch_one(&fixture.raw().await)
         .await
         .unwrap();
     assert_eq!(row.get::<String, _>(0), parts[1]);
     let stored: String = row.get(1);
     assert_eq!(stored.len(), 64);
     assert_ne!(stored, parts[2]);
-    if place.url.is_none() {
+    if fixture.url.is_none() {
         let read = |entry: std::io::Result<std::fs::DirEntry>| std::fs::read(entry.unwrap().path()).unwrap();
-        let files: Vec<Vec<u8>> = std::fs::read_dir(&place.data).unwrap().map(read).collect();
+        let files: Vec<Vec<u8>> = std::fs::read_dir(&fixture.data).unwrap().map(read).collect();
         let holds = |needle: &str| {
             files
                 .iter()
@@ -82,10 +82,10 @@ async fn only_a_hash_is_stored(place: Place) {
     }
 }
 
-async fn wrong_keys_are_told_apart(place: Place) {
-    let accounts = place.open().await;
+async fn wrong_keys_are_distinguished(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let mine = issue(&accounts, "example.com").await.api_key;
-    let gone = Place::new(tempfile::tempdir().unwrap().path(), None);
+    let gone = Fixture::new(tempfile::tempdir().unwrap().path(), None);
     // Of another store: well made, and unknown here.
     let foreign = issue(&gone.open().await, "example.com").await.api_key;
     std::fs::remove_dir_all(&gone.data).unwrap();
@@ -115,29 +115,29 @@ async fn wrong_keys_are_told_apart(place: Place) {
     }
 }
 
-async fn a_key_expires(place: Place) {
-    let accounts = place.open().await;
+async fn a_key_expires(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let new = NewKey {
         expires_at_ms: START_MS + HOUR_MS,
-        ..wish("example.com")
+        ..new_key("example.com")
     };
     let key = accounts.create_publisher_key(new).await.unwrap().issued.api_key;
-    place.pass_ms(HOUR_MS - 1);
+    fixture.pass_ms(HOUR_MS - 1);
     accounts.authenticate(&key).await.unwrap();
-    place.pass_ms(1);
+    fixture.pass_ms(1);
     assert!(
         matches!(accounts.authenticate(&key).await, Err(AuthError::Expired)),
         "from the cache"
     );
-    place.pass_ms(HOUR_MS);
+    fixture.pass_ms(HOUR_MS);
     assert!(
         matches!(accounts.authenticate(&key).await, Err(AuthError::Expired)),
         "from the table"
     );
 }
 
-async fn a_revocation_holds_here_at_once_and_elsewhere_after_the_cache(place: Place) {
-    let (here, elsewhere) = (place.open().await, place.open().await);
+async fn a_revocation_holds_here_at_once_and_elsewhere_after_the_cache(fixture: Fixture) {
+    let (here, elsewhere) = (fixture.open().await, fixture.open().await);
     let issued = issue(&here, "example.com").await;
     for accounts in [&here, &elsewhere] {
         accounts.authenticate(&issued.api_key).await.unwrap();
@@ -150,23 +150,23 @@ async fn a_revocation_holds_here_at_once_and_elsewhere_after_the_cache(place: Pl
         here.authenticate(&issued.api_key).await,
         Err(AuthError::Revoked)
     ));
-    place.pass_ms(i64::try_from(place.config().cache_ms_max).unwrap());
+    fixture.pass_ms(i64::try_from(fixture.config().cache_ms_max).unwrap());
     assert!(matches!(
         elsewhere.authenticate(&issued.api_key).await,
         Err(AuthError::Revoked)
     ));
 }
 
-async fn a_verification_ends_after_a_year_and_is_renewed(place: Place) {
-    let accounts = place.open().await;
+async fn a_verification_ends_after_a_year_and_is_renewed(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let new = NewKey {
         expires_at_ms: START_MS + 3 * YEAR_MS,
-        ..wish("example.com,example.org")
+        ..new_key("example.com,example.org")
     };
     let key = accounts.create_publisher_key(new).await.unwrap().issued.api_key;
-    place.pass_ms(YEAR_MS - 1);
+    fixture.pass_ms(YEAR_MS - 1);
     assert_eq!(accounts.authenticate(&key).await.unwrap().domains.len(), 2);
-    place.pass_ms(1);
+    fixture.pass_ms(1);
     assert_eq!(
         accounts.authenticate(&key).await.unwrap().domains,
         [""; 0],
@@ -174,18 +174,18 @@ async fn a_verification_ends_after_a_year_and_is_renewed(place: Place) {
     );
     let renewing = NewKey {
         expires_at_ms: START_MS + 2 * YEAR_MS,
-        ..wish("example.com")
+        ..new_key("example.com")
     };
     accounts
         .create_publisher_key(owned(&accounts, renewing).await)
         .await
         .unwrap();
-    place.pass_ms(HOUR_MS);
+    fixture.pass_ms(HOUR_MS);
     assert_eq!(accounts.authenticate(&key).await.unwrap().domains, ["example.com"]);
 }
 
-async fn a_domain_belongs_to_one_account(place: Place) {
-    let accounts = place.open().await;
+async fn a_domain_belongs_to_one_account(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let first = issue(&accounts, "example.com").await;
     let again = issue(&accounts, "example.com").await;
     assert_eq!(first.account_id, again.account_id);
@@ -195,7 +195,7 @@ async fn a_domain_belongs_to_one_account(place: Place) {
     let other = issue(&accounts, "example.net").await;
     assert_ne!(other.account_id, first.account_id);
     let both = accounts
-        .create_publisher_key(wish("example.com,example.net,new.example"))
+        .create_publisher_key(new_key("example.com,example.net,new.example"))
         .await;
     assert!(matches!(both, Err(AccountsError::DifferentAccounts(_))), "{both:?}");
     assert_eq!(
@@ -208,22 +208,22 @@ async fn a_domain_belongs_to_one_account(place: Place) {
         "nothing of it was stored"
     );
     let left = sqlx::query("SELECT COUNT(*) FROM accounts")
-        .fetch_one(&place.raw().await)
+        .fetch_one(&fixture.raw().await)
         .await
         .unwrap();
     assert_eq!(left.get::<i64, _>(0), 2, "no account without a domain is left behind");
 }
 
-async fn a_key_for_an_owned_domain_names_its_account(place: Place) {
-    let accounts = place.open().await;
+async fn a_key_for_an_owned_domain_names_its_account(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let first = issue(&accounts, "example.com").await;
-    let unnamed = accounts.create_publisher_key(wish("new.example,example.com")).await;
-    let told = unnamed.unwrap_err().to_string();
+    let unnamed = accounts.create_publisher_key(new_key("new.example,example.com")).await;
+    let reported = unnamed.unwrap_err().to_string();
     let (flag, name) = (format!("--account {}", first.account_id), "example.com belongs to");
-    assert!(told.contains(&flag) && told.contains(name), "{told}");
+    assert!(reported.contains(&flag) && reported.contains(name), "{reported}");
     let named = |names: &str, account_id: &str| NewKey {
         account_id: Some(account_id.to_owned()),
-        ..wish(names)
+        ..new_key(names)
     };
     let other = issue(&accounts, "other.example").await;
     let wrong = accounts
@@ -248,21 +248,21 @@ async fn a_key_for_an_owned_domain_names_its_account(place: Place) {
     );
 }
 
-async fn a_proof_is_never_replaced_by_the_operators_word(place: Place) {
-    let accounts = place.open().await;
+async fn a_proof_is_never_replaced_by_the_operators_word(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let mine = issue(&accounts, "mine.test").await.account_id;
     let names = domains("example.com");
-    let wish_of = ChallengeWish {
+    let request_of = ChallengeRequest {
         account_id: &mine,
         actor: "key:test",
         domains: &names,
         method: VerificationMethod::Dns,
         include_subdomains: Some(true),
     };
-    let issued = accounts.create_challenges(&wish_of).await.unwrap();
+    let issued = accounts.create_challenges(&request_of).await.unwrap();
     let proven = accounts.verify("key:test", &issued[0].challenge).await.unwrap();
-    place.pass_ms(HOUR_MS);
-    let unnamed = accounts.create_publisher_key(wish("example.com")).await;
+    fixture.pass_ms(HOUR_MS);
+    let unnamed = accounts.create_publisher_key(new_key("example.com")).await;
     assert!(matches!(unnamed, Err(AccountsError::DomainOwned { .. })), "{unnamed:?}");
     let again = issue(&accounts, "example.com,mine.test").await;
     assert_eq!(again.account_id, mine);
@@ -280,19 +280,19 @@ async fn a_proof_is_never_replaced_by_the_operators_word(place: Place) {
     );
 }
 
-async fn a_domain_that_was_someone_elses_brings_no_key_to_them(place: Place) {
-    let accounts = place.open().await;
+async fn a_domain_that_was_someone_elses_brings_no_key_to_them(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let theirs = issue(&accounts, "theirs.test").await.account_id;
     for name in ["expired.example", "revoked.example"] {
         let names = domains(name);
-        let wish = ChallengeWish {
+        let request = ChallengeRequest {
             account_id: &theirs,
             actor: "key:test",
             domains: &names,
             method: VerificationMethod::Dns,
             include_subdomains: Some(false),
         };
-        let issued = accounts.create_challenges(&wish).await.unwrap();
+        let issued = accounts.create_challenges(&request).await.unwrap();
         accounts.verify("key:test", &issued[0].challenge).await.unwrap();
     }
     let key = issue(&accounts, "expired.example").await;
@@ -304,13 +304,13 @@ async fn a_domain_that_was_someone_elses_brings_no_key_to_them(place: Place) {
             .await
             .unwrap()
     );
-    let made = accounts.create_publisher_key(wish("revoked.example")).await.unwrap();
+    let made = accounts.create_publisher_key(new_key("revoked.example")).await.unwrap();
     let mine = made.issued.account_id;
     assert_ne!(mine, theirs);
-    place.pass_ms(YEAR_MS);
+    fixture.pass_ms(YEAR_MS);
     let new = NewKey {
         expires_at_ms: START_MS + 2 * YEAR_MS,
-        ..wish("expired.example")
+        ..new_key("expired.example")
     };
     let made = accounts.create_publisher_key(new).await.unwrap().issued;
     assert!(made.account_id != theirs && made.account_id != mine);
@@ -322,9 +322,9 @@ async fn a_domain_that_was_someone_elses_brings_no_key_to_them(place: Place) {
     assert_eq!(left, ["theirs.test"]);
 }
 
-async fn the_tier_is_the_accounts(place: Place) {
-    let (here, elsewhere) = (place.open().await, place.open().await);
-    let first = here.create_publisher_key(wish("example.com")).await.unwrap();
+async fn the_tier_is_the_accounts(fixture: Fixture) {
+    let (here, elsewhere) = (fixture.open().await, fixture.open().await);
+    let first = here.create_publisher_key(new_key("example.com")).await.unwrap();
     assert_eq!(first.tier, Tier::Free);
     let account_id = &first.issued.account_id;
     let tier = async |accounts: &Accounts| accounts.authenticate(&first.issued.api_key).await.unwrap().tier;
@@ -332,15 +332,15 @@ async fn the_tier_is_the_accounts(place: Place) {
     let before = here.set_tier(account_id, Tier::Enterprise, "operator").await.unwrap();
     assert_eq!(before, Some(Tier::Free));
     assert_eq!(tier(&here).await, Tier::Enterprise, "at once where it was set");
-    place.pass_ms(i64::try_from(place.config().cache_ms_max).unwrap() - 1);
+    fixture.pass_ms(i64::try_from(fixture.config().cache_ms_max).unwrap() - 1);
     assert_eq!(tier(&elsewhere).await, Tier::Free, "from the cache");
-    place.pass_ms(1);
+    fixture.pass_ms(1);
     assert_eq!(
         tier(&elsewhere).await,
         Tier::Enterprise,
         "once the cache's time is over"
     );
-    let again = owned(&elsewhere, wish("example.com")).await;
+    let again = owned(&elsewhere, new_key("example.com")).await;
     let again = elsewhere.create_publisher_key(again).await.unwrap();
     assert_eq!(again.tier, Tier::Enterprise, "a new key leaves the tier as it is");
     let before = here.set_tier(account_id, Tier::Enterprise, "operator").await.unwrap();
@@ -355,10 +355,10 @@ async fn the_tier_is_the_accounts(place: Place) {
     );
 }
 
-async fn accounts_are_listed_newest_first(place: Place) {
-    let accounts = place.open().await;
+async fn accounts_are_listed_newest_first(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let first = issue(&accounts, "example.com,example.org").await;
-    place.pass_ms(1);
+    fixture.pass_ms(1);
     let second = issue(&accounts, "example.net").await.account_id;
     let other = issue(&accounts, "example.com").await;
     accounts.revoke_key(None, &other.key_id, "operator").await.unwrap();
@@ -390,32 +390,32 @@ async fn accounts_are_listed_newest_first(place: Place) {
     assert_eq!(accounts.account("acc_none").await.unwrap(), None);
 }
 
-async fn wishes_that_cant_be_met_store_nothing(place: Place) {
-    let accounts = place.open().await;
+async fn requests_that_cant_be_met_store_nothing(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let wrong = [
         NewKey {
             domains: Vec::new(),
-            ..wish("example.com")
+            ..new_key("example.com")
         },
         NewKey {
             scopes: Vec::new(),
-            ..wish("example.com")
+            ..new_key("example.com")
         },
         NewKey {
             expires_at_ms: START_MS,
-            ..wish("example.com")
+            ..new_key("example.com")
         },
         NewKey {
             name: " ".to_owned(),
-            ..wish("example.com")
+            ..new_key("example.com")
         },
         NewKey {
             name: "a\nb".to_owned(),
-            ..wish("example.com")
+            ..new_key("example.com")
         },
         NewKey {
             name: "\u{e9}".repeat(101),
-            ..wish("example.com")
+            ..new_key("example.com")
         },
     ];
     for new in wrong {
@@ -425,20 +425,20 @@ async fn wishes_that_cant_be_met_store_nothing(place: Place) {
     assert_eq!(accounts.list_keys().await.unwrap(), []);
     let longest = NewKey {
         name: "\u{e9}'; DROP TABLE domains; --".repeat(3),
-        ..wish("example.com")
+        ..new_key("example.com")
     };
     accounts.create_publisher_key(longest.clone()).await.unwrap();
     assert_eq!(accounts.list_keys().await.unwrap()[0].name, longest.name);
 }
 
-async fn keys_are_bounded_by_the_tier(place: Place) {
-    let accounts = place.open().await;
+async fn keys_are_bounded_by_the_tier(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let account_id = issue(&accounts, "example.com").await.account_id;
     let full = async |tier: Tier, max: u32| {
-        let another = owned(&accounts, wish("example.com")).await;
+        let another = owned(&accounts, new_key("example.com")).await;
         let refused = accounts.create_publisher_key(another).await;
-        let is_told = |error: &AccountsError| matches!(error, AccountsError::TooManyKeys { tier: told, max: most } if (*told, *most) == (tier, max));
-        assert!(refused.as_ref().is_err_and(is_told), "{refused:?}");
+        let is_reported = |error: &AccountsError| matches!(error, AccountsError::TooManyKeys { tier: reported, max: most } if (*reported, *most) == (tier, max));
+        assert!(refused.as_ref().is_err_and(is_reported), "{refused:?}");
     };
     // Those of another account don't count.
     issue(&accounts, "example.org").await;
@@ -450,7 +450,7 @@ async fn keys_are_bounded_by_the_tier(place: Place) {
     // The tier is set with the key, or not at all.
     let pro = NewKey {
         tier: Some(Tier::Pro),
-        ..owned(&accounts, wish("example.com")).await
+        ..owned(&accounts, new_key("example.com")).await
     };
     let nameless = NewKey {
         name: String::new(),
@@ -478,23 +478,23 @@ async fn keys_are_bounded_by_the_tier(place: Place) {
     }
     let new = NewKey {
         expires_at_ms: START_MS + HOUR_MS,
-        ..wish("example.com")
+        ..new_key("example.com")
     };
     let new = owned(&accounts, new).await;
     accounts.create_publisher_key(new).await.unwrap();
     full(Tier::Pro, 25).await;
     // What has expired doesn't count.
-    place.pass_ms(HOUR_MS);
+    fixture.pass_ms(HOUR_MS);
     issue(&accounts, "example.com").await;
     full(Tier::Pro, 25).await;
 }
 
-async fn keys_are_listed_newest_first(place: Place) {
-    let accounts = place.open().await;
+async fn keys_are_listed_newest_first(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let first = issue(&accounts, "example.com").await;
-    place.pass_ms(1);
+    fixture.pass_ms(1);
     let second = issue(&accounts, "example.org").await;
-    place.pass_ms(1);
+    fixture.pass_ms(1);
     let third = issue(&accounts, "example.com").await;
     accounts.revoke_key(None, &first.key_id, "operator").await.unwrap();
     let ids = |keys: &[accounts::KeyInfo]| keys.iter().map(|key| key.key_id.clone()).collect::<Vec<_>>();
@@ -513,15 +513,15 @@ async fn keys_are_listed_newest_first(place: Place) {
     );
 }
 
-async fn many_at_once_make_one_account(place: Place) {
-    let stores = [place.open_with_keys(16).await, place.open_with_keys(16).await];
+async fn many_at_once_make_one_account(fixture: Fixture) {
+    let stores = [fixture.open_with_keys(16).await, fixture.open_with_keys(16).await];
     let mut tasks = Vec::new();
     // The first makes the account; the others get its ID in the error, and name it.
-    let make = async |store: &Accounts, names: &str| match store.create_publisher_key(wish(names)).await {
+    let make = async |store: &Accounts, names: &str| match store.create_publisher_key(new_key(names)).await {
         Err(AccountsError::DomainOwned { account_id, .. }) => {
             let named = NewKey {
                 account_id: Some(account_id),
-                ..wish(names)
+                ..new_key(names)
             };
             store.create_publisher_key(named).await.unwrap().issued
         }
@@ -546,10 +546,10 @@ async fn many_at_once_make_one_account(place: Place) {
     assert_eq!(stores[0].list_keys().await.unwrap().len(), 16);
 }
 
-async fn many_open_an_empty_store_at_once(place: Place) {
+async fn many_open_an_empty_store_at_once(fixture: Fixture) {
     let tasks: Vec<_> = (0..8)
-        .map(|_| place.clone())
-        .map(|place| tokio::spawn(async move { place.open().await }))
+        .map(|_| fixture.clone())
+        .map(|fixture| tokio::spawn(async move { fixture.open().await }))
         .collect();
     let mut last = None;
     for task in tasks {
@@ -557,14 +557,14 @@ async fn many_open_an_empty_store_at_once(place: Place) {
     }
     issue(&last.unwrap(), "example.com").await;
     let versions = sqlx::query("SELECT COUNT(*), MAX(version) FROM _sqlx_migrations")
-        .fetch_one(&place.raw().await)
+        .fetch_one(&fixture.raw().await)
         .await
         .unwrap();
     assert_eq!(versions.get::<i64, _>(0), versions.get::<i64, _>(1), "each once");
 }
 
-async fn a_checked_key_is_kept_for_its_time_only(place: Place) {
-    let accounts = place.open().await;
+async fn a_checked_key_is_kept_for_its_time_only(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let (asked, other) = (
         issue(&accounts, "example.com").await,
         issue(&accounts, "example.org").await,
@@ -579,7 +579,7 @@ async fn a_checked_key_is_kept_for_its_time_only(place: Place) {
         accounts.authenticate(&other.api_key).await,
         Err(AuthError::Unavailable(_))
     ));
-    place.pass_ms(i64::try_from(place.config().cache_ms_max).unwrap());
+    fixture.pass_ms(i64::try_from(fixture.config().cache_ms_max).unwrap());
     assert!(matches!(
         accounts.authenticate(&asked.api_key).await,
         Err(AuthError::Unavailable(_))
@@ -587,11 +587,11 @@ async fn a_checked_key_is_kept_for_its_time_only(place: Place) {
     assert!(accounts.ping().await.is_err());
 }
 
-async fn everything_is_there_after_reopening(place: Place) {
-    let accounts = place.open().await;
+async fn everything_is_there_after_reopening(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let issued = issue(&accounts, "example.com").await;
     accounts.close().await;
-    let again = place.open().await;
+    let again = fixture.open().await;
     assert_eq!(
         again.authenticate(&issued.api_key).await.unwrap().account_id,
         issued.account_id
@@ -599,19 +599,19 @@ async fn everything_is_there_after_reopening(place: Place) {
     assert_eq!(again.list_keys().await.unwrap().len(), 1);
 }
 
-async fn changed_tables_are_refused(place: Place) {
-    place.open().await.close().await;
+async fn changed_tables_are_refused(fixture: Fixture) {
+    fixture.open().await.close().await;
     let change = "UPDATE _sqlx_migrations SET checksum = (SELECT checksum || checksum FROM _sqlx_migrations)";
-    sqlx::query(change).execute(&place.raw().await).await.unwrap();
-    let error = place.try_open().await.unwrap_err();
+    sqlx::query(change).execute(&fixture.raw().await).await.unwrap();
+    let error = fixture.try_open().await.unwrap_err();
     assert!(
         matches!(&error, AccountsError::Schema(what) if what.contains("version 1")),
         "{error}"
     );
 }
 
-async fn tables_of_another_program_are_refused_and_left_alone(place: Place) {
-    let raw = place.raw().await;
+async fn tables_of_another_program_are_refused_and_left_alone(fixture: Fixture) {
+    let raw = fixture.raw().await;
     for statement in [
         "CREATE TABLE erasures (note TEXT)",
         "INSERT INTO erasures (note) VALUES ('mine')",
@@ -619,7 +619,7 @@ async fn tables_of_another_program_are_refused_and_left_alone(place: Place) {
         sqlx::query(statement).execute(&raw).await.unwrap();
     }
     for _ in 0..2 {
-        let error = place.try_open().await.unwrap_err();
+        let error = fixture.try_open().await.unwrap_err();
         assert!(
             matches!(&error, AccountsError::Schema(what) if what.contains("name an empty database")),
             "{error}"
@@ -634,12 +634,12 @@ async fn tables_of_another_program_are_refused_and_left_alone(place: Place) {
     assert!(accounts.is_err(), "nothing was created");
 }
 
-async fn newer_tables_are_refused(place: Place) {
-    place.open().await.close().await;
+async fn newer_tables_are_refused(fixture: Fixture) {
+    fixture.open().await.close().await;
     let newer = "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
         SELECT 99, description, success, checksum, execution_time FROM _sqlx_migrations";
-    sqlx::query(newer).execute(&place.raw().await).await.unwrap();
-    let error = place.try_open().await.unwrap_err();
+    sqlx::query(newer).execute(&fixture.raw().await).await.unwrap();
+    let error = fixture.try_open().await.unwrap_err();
     assert!(
         matches!(&error, AccountsError::Schema(what) if what.contains("version 99")),
         "{error}"

@@ -8,7 +8,7 @@ use receipt::{CanonicalUrl, canonical_url};
 use uuid::Uuid;
 
 use super::entries::{KEY, account, create, id};
-use crate::{HOUR_MS, Place, START_MS, YEAR_MS, owned, wish};
+use crate::{Fixture, HOUR_MS, START_MS, YEAR_MS, new_key, owned};
 
 cases! {
     urls_are_found_in_any_form,
@@ -16,7 +16,7 @@ cases! {
     the_nearest_verified_domain_decides,
     the_oldest_entry_of_an_account_is_found,
     a_rectified_url_moves_its_entry,
-    many_urls_are_looked_up_together,
+    many_urls_are_resolved_together,
     a_url_with_many_entries_is_found,
 }
 
@@ -56,14 +56,14 @@ async fn look_up(accounts: &Accounts, url: &str) -> ListedEntry {
     accounts.entries_by_url(&urls(&[url])).await.unwrap().remove(0)
 }
 
-async fn include_subdomains(place: &Place, domain: &str, are_included: bool) {
+async fn include_subdomains(fixture: &Fixture, domain: &str, are_included: bool) {
     let statement = "UPDATE domains SET include_subdomains = $1 WHERE domain = $2";
     let update = sqlx::query(statement).bind(i64::from(are_included)).bind(domain);
-    update.execute(&place.raw().await).await.unwrap();
+    update.execute(&fixture.raw().await).await.unwrap();
 }
 
-async fn urls_are_found_in_any_form(place: Place) {
-    let accounts = place.open().await;
+async fn urls_are_found_in_any_form(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let account = account(&accounts, "xn--bcher-kva.example").await;
     let url = "https://b\u{fc}cher.example/\u{e4}/'x'?q=\u{20ac}#part";
     create(&accounts, &account, vec![entry(1, url)]).await;
@@ -95,8 +95,8 @@ async fn urls_are_found_in_any_form(place: Place) {
     assert_eq!(accounts.entries_by_url(&[]).await.unwrap(), []);
 }
 
-async fn only_accounts_that_speak_for_a_host_list_its_urls(place: Place) {
-    let accounts = place.open().await;
+async fn only_accounts_that_speak_for_a_host_list_its_urls(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let first = account(&accounts, "example.com").await;
     let url = "https://example.com/a";
     create(
@@ -109,15 +109,15 @@ async fn only_accounts_that_speak_for_a_host_list_its_urls(place: Place) {
     assert_eq!(look_up(&accounts, "https://other.example/a").await, unlisted(None));
     let www = "https://www.example.com/a";
     assert_eq!(look_up(&accounts, www).await, unlisted(Some("example.com")));
-    include_subdomains(&place, "example.com", false).await;
+    include_subdomains(&fixture, "example.com", false).await;
     assert_eq!(look_up(&accounts, www).await, unlisted(None));
 
     // While the verification has ended, nobody lists it. Afterwards the new owner does.
-    place.pass_ms(YEAR_MS + HOUR_MS);
+    fixture.pass_ms(YEAR_MS + HOUR_MS);
     assert_eq!(look_up(&accounts, url).await, unlisted(None));
     let transferred = NewKey {
         expires_at_ms: START_MS + 3 * YEAR_MS,
-        ..wish("second.example")
+        ..new_key("second.example")
     };
     let second = accounts
         .create_publisher_key(transferred)
@@ -137,8 +137,8 @@ async fn only_accounts_that_speak_for_a_host_list_its_urls(place: Place) {
     assert_eq!(look_up(&accounts, url).await, listed("example.com", 3));
 }
 
-async fn the_nearest_verified_domain_decides(place: Place) {
-    let accounts = place.open().await;
+async fn the_nearest_verified_domain_decides(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let parent = account(&accounts, "example.com").await;
     let url = "https://blog.example.com/a";
     let below = "https://x.blog.example.com/a";
@@ -147,16 +147,16 @@ async fn the_nearest_verified_domain_decides(place: Place) {
 
     // Another account verifies the subdomain alone: nobody speaks for what is below it.
     let child = account(&accounts, "blog.example.com").await;
-    include_subdomains(&place, "blog.example.com", false).await;
+    include_subdomains(&fixture, "blog.example.com", false).await;
     assert_eq!(look_up(&accounts, url).await, unlisted(Some("blog.example.com")));
     assert_eq!(look_up(&accounts, below).await, unlisted(None));
     create(&accounts, &child, vec![entry(3, url)]).await;
     assert_eq!(look_up(&accounts, url).await, listed("blog.example.com", 3));
 
     // A domain of the same account hides nothing of its parent's.
-    let new = owned(&accounts, wish("example.com,shop.example.com")).await;
+    let new = owned(&accounts, new_key("example.com,shop.example.com")).await;
     accounts.create_publisher_key(new).await.unwrap();
-    include_subdomains(&place, "shop.example.com", false).await;
+    include_subdomains(&fixture, "shop.example.com", false).await;
     let shop = "https://x.shop.example.com/a";
     create(&accounts, &parent, vec![entry(4, shop)]).await;
     assert_eq!(look_up(&accounts, shop).await, listed("example.com", 4));
@@ -169,16 +169,16 @@ async fn the_nearest_verified_domain_decides(place: Place) {
     let suffix = account(&accounts, "github.io").await;
     create(&accounts, &suffix, vec![entry(5, "https://someone.github.io/a")]).await;
     assert_eq!(look_up(&accounts, "https://someone.github.io/a").await, unlisted(None));
-    include_subdomains(&place, "github.io", true).await;
+    include_subdomains(&fixture, "github.io", true).await;
     assert_eq!(look_up(&accounts, "https://someone.github.io/a").await, unlisted(None));
 }
 
-async fn the_oldest_entry_of_an_account_is_found(place: Place) {
-    let accounts = place.open().await;
+async fn the_oldest_entry_of_an_account_is_found(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let account = account(&accounts, "example.com").await;
     let url = "https://example.com/a";
     create(&accounts, &account, vec![entry(2, url)]).await;
-    place.pass_ms(1);
+    fixture.pass_ms(1);
     create(&accounts, &account, vec![entry(1, "https://example.com/a#part")]).await;
     assert_eq!(look_up(&accounts, url).await, listed("example.com", 2));
     accounts.erase_entry(&account, KEY, id(2), None).await.unwrap();
@@ -187,8 +187,8 @@ async fn the_oldest_entry_of_an_account_is_found(place: Place) {
     assert_eq!(look_up(&accounts, url).await, unlisted(Some("example.com")));
 }
 
-async fn a_rectified_url_moves_its_entry(place: Place) {
-    let accounts = place.open().await;
+async fn a_rectified_url_moves_its_entry(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let account = account(&accounts, "example.com").await;
     create(&accounts, &account, vec![entry(1, "https://example.com/a")]).await;
     for (url, title, old) in [
@@ -215,8 +215,8 @@ async fn a_rectified_url_moves_its_entry(place: Place) {
     }
 }
 
-async fn many_urls_are_looked_up_together(place: Place) {
-    let accounts = place.open().await;
+async fn many_urls_are_resolved_together(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let (first, second) = (
         account(&accounts, "example.com").await,
         account(&accounts, "example.org").await,
@@ -251,8 +251,8 @@ async fn many_urls_are_looked_up_together(place: Place) {
     assert_eq!(accounts.entries_by_url(&asked).await.unwrap(), expected);
 }
 
-async fn a_url_with_many_entries_is_found(place: Place) {
-    let accounts = place.open().await;
+async fn a_url_with_many_entries_is_found(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let account = account(&accounts, "example.com").await;
     let url = canonical_url("https://example.com/a").unwrap();
     let rows = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 40010)
@@ -261,7 +261,7 @@ async fn a_url_with_many_entries_is_found(place: Place) {
         FROM n";
     let rows = sqlx::query(rows).bind(&account).bind(url.as_str());
     let rows = rows.bind(url.entry_id().to_string()).bind(START_MS);
-    rows.execute(&place.raw().await).await.unwrap();
+    rows.execute(&fixture.raw().await).await.unwrap();
     let found = accounts.entries_by_url(&vec![url; 1_000]).await.unwrap();
     let oldest: Uuid = "00000000-0000-4000-8000-100000040010".parse().unwrap();
     assert_eq!(found.len(), 1_000);

@@ -1,12 +1,12 @@
 //! When verifications warn and end, and what becomes of their mails.
 
 use accounts::{
-    Accounts, ChallengeWish, ClaimedMail, Expiries, MailKind, MailSubject, Outbox, Subject, URGENT_MS, VERIFICATION_MS,
-    Verification, VerificationMethod, WARNING_MS,
+    Accounts, ChallengeRequest, ClaimedMail, Expiries, MailKind, MailSubject, Outbox, Subject, URGENT_MS,
+    VERIFICATION_MS, Verification, VerificationMethod, WARNING_MS,
 };
 use sqlx::Row;
 
-use crate::{HOUR_MS, Place, START_MS, domains};
+use crate::{Fixture, HOUR_MS, START_MS, domains};
 
 cases! {
     each_kind_is_queued_once,
@@ -33,14 +33,14 @@ async fn account(accounts: &Accounts, email: Option<&str>) -> String {
 }
 
 async fn verify(accounts: &Accounts, account_id: &str, domain: &str) -> Verification {
-    let wish = ChallengeWish {
+    let request = ChallengeRequest {
         account_id,
         actor: "key:test",
         domains: &domains(domain),
         method: VerificationMethod::Dns,
         include_subdomains: Some(false),
     };
-    let issued = accounts.create_challenges(&wish).await.unwrap();
+    let issued = accounts.create_challenges(&request).await.unwrap();
     accounts.verify("key:test", &issued[0].challenge).await.unwrap()
 }
 
@@ -69,8 +69,8 @@ async fn send(accounts: &Accounts, mail: &ClaimedMail) {
     accounts.mail_sent(&mail.id, "here").await.unwrap();
 }
 
-async fn each_kind_is_queued_once(place: Place) {
-    let replicas = [place.open().await, place.open().await];
+async fn each_kind_is_queued_once(fixture: Fixture) {
+    let replicas = [fixture.open().await, fixture.open().await];
     for number in 0..10 {
         publisher(&replicas[0], &format!("d{number}.example")).await;
     }
@@ -79,7 +79,7 @@ async fn each_kind_is_queued_once(place: Place) {
         (WARNING_MS - URGENT_MS, (0, 10, 0)),
         (URGENT_MS, (0, 0, 10)),
     ] {
-        place.pass_ms(moved_ms);
+        fixture.pass_ms(moved_ms);
         let tasks: Vec<_> = (0..6)
             .map(|number| replicas[number % 2].clone())
             .map(|replica| tokio::spawn(async move { look(&replica).await }))
@@ -91,20 +91,20 @@ async fn each_kind_is_queued_once(place: Place) {
         }
         assert_eq!(sum, wanted);
     }
-    let raw = place.raw().await;
+    let raw = fixture.raw().await;
     let count = |question: &'static str| sqlx::query(question).fetch_one(&raw);
     assert_eq!(count("SELECT COUNT(*) FROM mails").await.unwrap().get::<i64, _>(0), 30);
     let noted = count("SELECT COUNT(*) FROM trail WHERE action = 'domain.expire' AND actor = 'service'");
     assert_eq!(noted.await.unwrap().get::<i64, _>(0), 10);
 }
 
-async fn a_verification_warns_at_90_days_urges_at_30_and_ends(place: Place) {
-    let accounts = place.open().await;
+async fn a_verification_warns_at_90_days_urges_at_30_and_ends(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let verification = publisher(&accounts, "example.com").await;
-    place.pass_ms(VERIFICATION_MS - WARNING_MS - 1);
+    fixture.pass_ms(VERIFICATION_MS - WARNING_MS - 1);
     assert_eq!(look(&accounts).await, (0, 0, 0));
     assert_eq!(claim(&accounts).await, None);
-    place.pass_ms(1);
+    fixture.pass_ms(1);
     assert_eq!(look(&accounts).await, (1, 0, 0));
     let mail = claim(&accounts).await.unwrap();
     assert_eq!(
@@ -122,16 +122,16 @@ async fn a_verification_warns_at_90_days_urges_at_30_and_ends(place: Place) {
         }
     );
     send(&accounts, &mail).await;
-    place.pass_ms(WARNING_MS - URGENT_MS - 1);
+    fixture.pass_ms(WARNING_MS - URGENT_MS - 1);
     assert_eq!(look(&accounts).await, (0, 0, 0));
-    place.pass_ms(1);
+    fixture.pass_ms(1);
     assert_eq!(look(&accounts).await, (0, 1, 0));
     let mail = claim(&accounts).await.unwrap();
     assert_eq!(mail.kind, MailKind::Urgent);
     send(&accounts, &mail).await;
-    place.pass_ms(URGENT_MS - 1);
+    fixture.pass_ms(URGENT_MS - 1);
     assert_eq!(look(&accounts).await, (0, 0, 0));
-    place.pass_ms(1);
+    fixture.pass_ms(1);
     assert_eq!(look(&accounts).await, (0, 0, 1));
     let mail = claim(&accounts).await.unwrap();
     assert_eq!(
@@ -141,13 +141,13 @@ async fn a_verification_warns_at_90_days_urges_at_30_and_ends(place: Place) {
     assert_eq!(look(&accounts).await, (0, 0, 0));
 }
 
-async fn a_late_look_sends_the_urgent_one_only(place: Place) {
-    let accounts = place.open().await;
+async fn a_late_look_sends_the_urgent_one_only(fixture: Fixture) {
+    let accounts = fixture.open().await;
     publisher(&accounts, "example.com").await;
-    place.pass_ms(VERIFICATION_MS - WARNING_MS);
+    fixture.pass_ms(VERIFICATION_MS - WARNING_MS);
     assert_eq!(look(&accounts).await, (1, 0, 0));
     // No server took the first one all that time.
-    place.pass_ms(WARNING_MS - URGENT_MS + HOUR_MS);
+    fixture.pass_ms(WARNING_MS - URGENT_MS + HOUR_MS);
     assert_eq!(look(&accounts).await, (0, 1, 0));
     let mail = claim(&accounts).await.unwrap();
     assert_eq!(mail.kind, MailKind::Urgent);
@@ -155,18 +155,18 @@ async fn a_late_look_sends_the_urgent_one_only(place: Place) {
     assert_eq!(claim(&accounts).await, None);
     assert_eq!(accounts.outbox().await.unwrap(), Outbox::default());
     // Nobody was there for a long time: the end is noted, and no mail is worth sending.
-    place.pass_ms(URGENT_MS + 31 * 24 * HOUR_MS);
+    fixture.pass_ms(URGENT_MS + 31 * 24 * HOUR_MS);
     assert_eq!(look(&accounts).await, (0, 0, 1));
     assert_eq!(claim(&accounts).await, None);
 }
 
-async fn what_is_renewed_or_given_back_sends_nothing(place: Place) {
-    let accounts = place.open().await;
+async fn what_is_renewed_or_given_back_sends_nothing(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let account_id = account(&accounts, Some("owner@publisher.test")).await;
     for domain in ["renewed.example", "revoked.example"] {
         verify(&accounts, &account_id, domain).await;
     }
-    place.pass_ms(VERIFICATION_MS - WARNING_MS);
+    fixture.pass_ms(VERIFICATION_MS - WARNING_MS);
     assert_eq!(look(&accounts).await, (2, 0, 0));
     verify(&accounts, &account_id, "renewed.example").await;
     let domain = &domains("revoked.example")[0];
@@ -178,10 +178,10 @@ async fn what_is_renewed_or_given_back_sends_nothing(place: Place) {
     );
     assert_eq!(claim(&accounts).await, None);
     assert_eq!(accounts.outbox().await.unwrap(), Outbox::default());
-    place.pass_ms(WARNING_MS);
+    fixture.pass_ms(WARNING_MS);
     assert_eq!(look(&accounts).await, (0, 0, 0));
     // The renewed one warns again, a year on.
-    place.pass_ms(VERIFICATION_MS - 2 * WARNING_MS);
+    fixture.pass_ms(VERIFICATION_MS - 2 * WARNING_MS);
     assert_eq!(look(&accounts).await, (1, 0, 0));
     let about = claim(&accounts).await.unwrap().about;
     assert!(
@@ -190,14 +190,14 @@ async fn what_is_renewed_or_given_back_sends_nothing(place: Place) {
     );
 }
 
-async fn a_mail_is_claimed_by_one_and_passed_on_when_its_time_is_over(place: Place) {
-    let (here, there) = (place.open().await, place.open().await);
+async fn a_mail_is_claimed_by_one_and_passed_on_when_its_time_is_over(fixture: Fixture) {
+    let (here, there) = (fixture.open().await, fixture.open().await);
     publisher(&here, "example.com").await;
-    place.pass_ms(VERIFICATION_MS - URGENT_MS);
+    fixture.pass_ms(VERIFICATION_MS - URGENT_MS);
     look(&here).await;
     let mail = claim(&here).await.unwrap();
     assert_eq!(there.claim_mail("there", LEASE_MS).await.unwrap(), None);
-    place.pass_ms(LEASE_MS);
+    fixture.pass_ms(LEASE_MS);
     // It died before it sent anything.
     let again = there.claim_mail("there", LEASE_MS).await.unwrap().unwrap();
     assert_eq!((again.id.as_str(), again.attempts), (mail.id.as_str(), 2));
@@ -206,17 +206,17 @@ async fn a_mail_is_claimed_by_one_and_passed_on_when_its_time_is_over(place: Pla
     here.mail_failed(&mail.id, "here", 0, "late").await.unwrap();
     assert_eq!(there.outbox().await.unwrap().waiting, 1);
     there.mail_sent(&mail.id, "there").await.unwrap();
-    place.pass_ms(LEASE_MS);
+    fixture.pass_ms(LEASE_MS);
     assert_eq!(claim(&here).await, None);
 }
 
-async fn a_refused_mail_ends_and_a_failed_one_comes_again(place: Place) {
-    let accounts = place.open().await;
+async fn a_refused_mail_ends_and_a_failed_one_comes_again(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let account_id = account(&accounts, Some("owner@publisher.test")).await;
     for domain in ["a.example", "b.example"] {
         verify(&accounts, &account_id, domain).await;
     }
-    place.pass_ms(VERIFICATION_MS - URGENT_MS);
+    fixture.pass_ms(VERIFICATION_MS - URGENT_MS);
     look(&accounts).await;
     let (first, second) = (claim(&accounts).await.unwrap(), claim(&accounts).await.unwrap());
     accounts
@@ -227,28 +227,28 @@ async fn a_refused_mail_ends_and_a_failed_one_comes_again(place: Place) {
     accounts.mail_failed(&second.id, "here", HOUR_MS, &long).await.unwrap();
     let (waiting, refused) = (1, 1);
     assert_eq!(accounts.outbox().await.unwrap(), Outbox { waiting, refused });
-    place.pass_ms(HOUR_MS - 1);
+    fixture.pass_ms(HOUR_MS - 1);
     assert_eq!(claim(&accounts).await, None);
-    place.pass_ms(1);
+    fixture.pass_ms(1);
     let again = claim(&accounts).await.unwrap();
     assert_eq!((again.id, again.attempts), (second.id, 2));
     assert_eq!(claim(&accounts).await, None);
 }
 
-async fn an_account_without_an_address_waits_for_one(place: Place) {
-    let accounts = place.open().await;
+async fn an_account_without_an_address_waits_for_one(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let account_id = account(&accounts, None).await;
     verify(&accounts, &account_id, "example.com").await;
-    place.pass_ms(VERIFICATION_MS - URGENT_MS);
+    fixture.pass_ms(VERIFICATION_MS - URGENT_MS);
     look(&accounts).await;
     assert_eq!(claim(&accounts).await, None);
     assert_eq!(accounts.outbox().await.unwrap().waiting, 1);
-    let raw = place.raw().await;
+    let raw = fixture.raw().await;
     sqlx::query("UPDATE users SET email = 'late@publisher.test'")
         .execute(&raw)
         .await
         .unwrap();
-    place.pass_ms(24 * HOUR_MS);
+    fixture.pass_ms(24 * HOUR_MS);
     assert_eq!(claim(&accounts).await.unwrap().to, "late@publisher.test");
     let stored = sqlx::query("SELECT COUNT(*) FROM mails WHERE id LIKE '%@%' OR problem LIKE '%@%'");
     assert_eq!(
@@ -258,13 +258,13 @@ async fn an_account_without_an_address_waits_for_one(place: Place) {
     );
 }
 
-async fn two_replicas_share_an_outbox(place: Place) {
-    let replicas = [place.open().await, place.open().await];
+async fn two_replicas_share_an_outbox(fixture: Fixture) {
+    let replicas = [fixture.open().await, fixture.open().await];
     let account_id = account(&replicas[0], Some("owner@publisher.test")).await;
     for number in 0..12 {
         verify(&replicas[0], &account_id, &format!("d{number}.example")).await;
     }
-    place.pass_ms(VERIFICATION_MS - URGENT_MS);
+    fixture.pass_ms(VERIFICATION_MS - URGENT_MS);
     look(&replicas[0]).await;
     let mut tasks = Vec::new();
     for number in 0..4 {

@@ -7,7 +7,7 @@ use accounts::{
 use sqlx::Row;
 use uuid::Uuid;
 
-use crate::{HOUR_MS, Place, START_MS, YEAR_MS, domains, issue};
+use crate::{Fixture, HOUR_MS, START_MS, YEAR_MS, domains, issue};
 
 cases! {
     an_operator_needs_a_proven_domain,
@@ -57,8 +57,8 @@ async fn owner(accounts: &Accounts, number: u8, at_ms: i64) -> Option<String> {
     found.map(|period| period.domain.to_string())
 }
 
-async fn an_operator_needs_a_proven_domain(place: Place) {
-    let accounts = place.open().await;
+async fn an_operator_needs_a_proven_domain(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let account = issue(&accounts, "lab.example").await.account_id;
     let other = issue(&accounts, "other.example").await.account_id;
     let lab = &domains("lab.example")[0];
@@ -82,7 +82,7 @@ async fn an_operator_needs_a_proven_domain(place: Place) {
     assert_eq!(accounts.operator(created.id, Some(&other)).await.unwrap(), None);
     assert!(accounts.operators(Some(&other)).await.unwrap().is_empty());
 
-    place.pass_ms(YEAR_MS);
+    fixture.pass_ms(YEAR_MS);
     assert_eq!(accounts.domain_account(lab).await.unwrap(), None);
     let expired = accounts.operator(created.id, Some(&account)).await.unwrap().unwrap();
     assert!(!expired.is_domain_proven);
@@ -90,17 +90,17 @@ async fn an_operator_needs_a_proven_domain(place: Place) {
     assert!(matches!(refused, Err(OperatorError::DomainNotProven(_))));
 }
 
-async fn keys_are_operators_in_periods(place: Place) {
-    let accounts = place.open().await;
+async fn keys_are_operators_in_periods(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let lab = operator(&accounts, "lab.example").await;
     assert_eq!(owner(&accounts, 1, START_MS).await, None);
     assert!(add(&accounts, &lab, 1).await.unwrap());
     assert!(!add(&accounts, &lab, 1).await.unwrap(), "it is there already");
-    place.pass_ms(HOUR_MS);
+    fixture.pass_ms(HOUR_MS);
     assert!(end(&accounts, &lab, 1).await);
     assert!(!end(&accounts, &lab, 1).await, "it has ended already");
     assert!(!end(&accounts, &lab, 2).await, "it never began");
-    place.pass_ms(HOUR_MS);
+    fixture.pass_ms(HOUR_MS);
     assert!(add(&accounts, &lab, 1).await.unwrap());
 
     let periods = accounts.operator_keys(&lab).await.unwrap();
@@ -130,8 +130,8 @@ async fn keys_are_operators_in_periods(place: Place) {
     assert_eq!(found, [1]);
 }
 
-async fn a_key_belongs_to_one_operator_at_a_time(place: Place) {
-    let replicas = [place.open().await, place.open().await];
+async fn a_key_belongs_to_one_operator_at_a_time(fixture: Fixture) {
+    let replicas = [fixture.open().await, fixture.open().await];
     let accounts = &replicas[0];
     let (lab, other) = (
         operator(accounts, "lab.example").await,
@@ -141,7 +141,7 @@ async fn a_key_belongs_to_one_operator_at_a_time(place: Place) {
     let refused = add(accounts, &other, 1).await;
     assert!(matches!(refused, Err(OperatorError::KeyHeldElsewhere)));
     assert!(!end(accounts, &other, 1).await, "nobody ends another's period");
-    place.pass_ms(HOUR_MS);
+    fixture.pass_ms(HOUR_MS);
     assert!(end(accounts, &lab, 1).await);
     assert!(add(accounts, &other, 1).await.unwrap());
     let (before, after) = (START_MS, START_MS + HOUR_MS + 1);
@@ -165,11 +165,11 @@ async fn a_key_belongs_to_one_operator_at_a_time(place: Place) {
     assert_eq!(began, 1, "one of them got the key, once");
 }
 
-async fn an_operator_without_its_domain_holds_no_key(place: Place) {
-    let accounts = place.open().await;
+async fn an_operator_without_its_domain_holds_no_key(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let lab = operator(&accounts, "lab.example").await;
     assert!(add(&accounts, &lab, 1).await.unwrap() && add(&accounts, &lab, 2).await.unwrap());
-    place.pass_ms(HOUR_MS);
+    fixture.pass_ms(HOUR_MS);
     // The domain goes to another account, whose directory has the same key.
     let name = &domains("lab.example")[0];
     let new_owner = issue(&accounts, "other.example").await.account_id;
@@ -186,8 +186,8 @@ async fn an_operator_without_its_domain_holds_no_key(place: Place) {
     );
 }
 
-async fn trust_ends_with_the_proof_of_the_domain(place: Place) {
-    let accounts = place.open().await;
+async fn trust_ends_with_the_proof_of_the_domain(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let (revoked, expiring) = (
         operator(&accounts, "revoked.example").await,
         operator(&accounts, "expiring.example").await,
@@ -202,7 +202,7 @@ async fn trust_ends_with_the_proof_of_the_domain(place: Place) {
     let (of_revoked, of_expiring) = ((ids[0], "revoked.example"), (ids[1], "expiring.example"));
     assert_eq!(claimed().await, pairs(&[of_revoked, of_expiring]));
     let version = accounts.registry_versions().await.unwrap().operators;
-    place.pass_ms(HOUR_MS);
+    fixture.pass_ms(HOUR_MS);
     let domain = &domains("revoked.example")[0];
     let given_back = accounts.revoke_verification(&revoked.account_id, ACTOR, domain);
     assert!(given_back.await.unwrap());
@@ -218,7 +218,7 @@ async fn trust_ends_with_the_proof_of_the_domain(place: Place) {
     let end_ms = START_MS + YEAR_MS;
     assert!(owner(&accounts, 2, end_ms - 1).await.is_some());
     assert_eq!(owner(&accounts, 2, end_ms).await, None, "a verification ends by itself");
-    place.pass_ms(YEAR_MS);
+    fixture.pass_ms(YEAR_MS);
     assert!(claimed().await.is_empty());
 }
 
@@ -235,8 +235,8 @@ fn pairs(claims: &[(Uuid, &str)]) -> Vec<(Uuid, String)> {
     claims.iter().map(|(id, domain)| (*id, (*domain).to_owned())).collect()
 }
 
-async fn client_ids_are_claimed_and_released(place: Place) {
-    let accounts = place.open().await;
+async fn client_ids_are_claimed_and_released(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let (lab, other) = (
         operator(&accounts, "lab.example").await,
         operator(&accounts, "other.example").await,
@@ -261,8 +261,8 @@ async fn client_ids_are_claimed_and_released(place: Place) {
     assert_eq!(claimed().await, pairs(&[last]));
 }
 
-async fn keys_and_claims_are_bounded(place: Place) {
-    let accounts = place.open().await;
+async fn keys_and_claims_are_bounded(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let lab = operator(&accounts, "lab.example").await;
     for number in 0..OPERATOR_KEYS_MAX {
         assert!(add(&accounts, &lab, u8::try_from(number).unwrap()).await.unwrap());
@@ -273,7 +273,7 @@ async fn keys_and_claims_are_bounded(place: Place) {
     assert!(end(&accounts, &lab, 0).await);
     assert!(
         add(&accounts, &lab, 200).await.unwrap(),
-        "an ended period takes no place"
+        "an ended period takes no fixture"
     );
     let long = NewOperatorKey {
         pem: "x".repeat(4_097),
@@ -283,7 +283,7 @@ async fn keys_and_claims_are_bounded(place: Place) {
     assert!(matches!(refused, Err(OperatorError::KeyTooLong)));
 
     // Past the store, which is faster.
-    let raw = place.raw().await;
+    let raw = fixture.raw().await;
     for number in 0..OPERATOR_CLIENTS_MAX {
         let client = Uuid::from_u128(u128::try_from(number).unwrap());
         let insert = "INSERT INTO operator_clients (client_id, operator_id, claimed_at_ms) VALUES ($1, $2, 0)";
@@ -296,8 +296,8 @@ async fn keys_and_claims_are_bounded(place: Place) {
     raw.close().await;
 }
 
-async fn a_due_directory_is_taken_once(place: Place) {
-    let accounts = place.open().await;
+async fn a_due_directory_is_taken_once(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let (lab, other) = (
         operator(&accounts, "lab.example").await,
         operator(&accounts, "other.example").await,
@@ -324,7 +324,7 @@ async fn a_due_directory_is_taken_once(place: Place) {
         "it was taken since"
     );
     // Who took them is gone: after a minute they are due again.
-    place.pass_ms(60_000);
+    fixture.pass_ms(60_000);
     let taken = take(9).await;
     assert_eq!((taken.len(), taken[0].etag.as_str()), (2, ""));
 
@@ -344,7 +344,7 @@ async fn a_due_directory_is_taken_once(place: Place) {
     accounts.store_directory(&lab, &failed, None).await.unwrap();
     accounts.store_directory(&other, &state, None).await.unwrap();
     assert!(due(9).await.is_empty());
-    place.pass_ms(HOUR_MS);
+    fixture.pass_ms(HOUR_MS);
     let domain = &domains("other.example")[0];
     let given_back = accounts.revoke_verification(&other.account_id, ACTOR, domain);
     assert!(given_back.await.unwrap());
@@ -355,8 +355,8 @@ async fn a_due_directory_is_taken_once(place: Place) {
     assert_eq!(taken[0].operator.directory.failure, "status 500");
 }
 
-async fn every_change_is_in_the_trail(place: Place) {
-    let accounts = place.open().await;
+async fn every_change_is_in_the_trail(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let lab = operator(&accounts, "lab.example").await;
     let client = Uuid::from_u128(7);
     for _ in 0..2 {
@@ -368,7 +368,7 @@ async fn every_change_is_in_the_trail(place: Place) {
         end(&accounts, &lab, 1).await;
     }
     let query = "SELECT action, account_id, actor, subject FROM trail WHERE action LIKE 'operator.%' ORDER BY id";
-    let rows = sqlx::query(query).fetch_all(&place.raw().await).await.unwrap();
+    let rows = sqlx::query(query).fetch_all(&fixture.raw().await).await.unwrap();
     let actions: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
     let expected = ["create", "key.add", "client.claim", "client.release", "key.end"];
     assert_eq!(actions, expected.map(|action| format!("operator.{action}")));
@@ -378,8 +378,8 @@ async fn every_change_is_in_the_trail(place: Place) {
     }
 }
 
-async fn an_operator_is_exported_and_erased_with_its_account(place: Place) {
-    let accounts = place.open().await;
+async fn an_operator_is_exported_and_erased_with_its_account(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let lab = operator(&accounts, "lab.example").await;
     let other = operator(&accounts, "other.example").await;
     for number in [1, 2] {
@@ -395,7 +395,7 @@ async fn an_operator_is_exported_and_erased_with_its_account(place: Place) {
             let page = accounts.collection_page(account, collection, after.as_ref(), 1).await;
             let Some(row) = page.unwrap().pop() else { break };
             exported.push(collection.name);
-            after = Some(row.place.to_string().parse().unwrap());
+            after = Some(row.cursor.to_string().parse().unwrap());
         }
         let rows = accounts.collection_rows(account, collection).await.unwrap();
         let found = exported.iter().filter(|name| **name == collection.name).count();

@@ -1,7 +1,7 @@
 //! Keys that an account makes, rotates and revokes itself.
 
 use accounts::{
-    Accounts, AccountsError, AuthError, Cursor, EndedKey, IssuedKey, KeyWish, Overlap, Revocation, Rotation, Scope,
+    Accounts, AccountsError, AuthError, Cursor, EndedKey, IssuedKey, KeyRequest, Overlap, Revocation, Rotation, Scope,
     Tier,
 };
 use proptest::prelude::*;
@@ -9,7 +9,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use sqlx::Row;
 
-use crate::{HOUR_MS, Place, START_MS, domains, issue};
+use crate::{Fixture, HOUR_MS, START_MS, domains, issue};
 
 const DAY_MS: i64 = 24 * HOUR_MS;
 const ME: &str = "user:usr_me";
@@ -30,8 +30,8 @@ cases! {
     a_limit_is_to_verified_domains_of_the_account,
 }
 
-fn own(name: &str) -> KeyWish {
-    KeyWish {
+fn own(name: &str) -> KeyRequest {
+    KeyRequest {
         domains: None,
         name: name.to_owned(),
         scopes: vec![Scope::Write, Scope::Read],
@@ -54,21 +54,21 @@ fn done(rotation: Rotation) -> (IssuedKey, i64) {
     }
 }
 
-fn limited(names: &str) -> KeyWish {
-    KeyWish {
+fn limited(names: &str) -> KeyRequest {
+    KeyRequest {
         domains: Some(domains(names)),
         ..own("limited")
     }
 }
 
-async fn a_limited_key_speaks_for_its_domains_alone(place: Place) {
-    let accounts = place.open().await;
+async fn a_limited_key_speaks_for_its_domains_alone(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let all = issue(&accounts, "example.com,example.net,shop.example.com").await;
     let (account_id, net) = (all.account_id.as_str(), domains("example.net"));
     let exclude = "UPDATE domains SET include_subdomains = 0 WHERE domain = 'example.net'";
-    sqlx::query(exclude).execute(&place.raw().await).await.unwrap();
-    let wish = limited("example.net,example.com,example.net");
-    let key = accounts.create_key(account_id, wish, ME).await.unwrap();
+    sqlx::query(exclude).execute(&fixture.raw().await).await.unwrap();
+    let request = limited("example.net,example.com,example.net");
+    let key = accounts.create_key(account_id, request, ME).await.unwrap();
     let names = vec!["example.com".to_owned(), "example.net".to_owned()];
     assert_eq!(key.domains.as_ref(), Some(&names), "in order, each once");
     let principal = accounts.authenticate(&key.api_key).await.unwrap();
@@ -99,7 +99,7 @@ async fn a_limited_key_speaks_for_its_domains_alone(place: Place) {
     let principal = accounts.authenticate(&key.api_key).await.unwrap();
     assert_eq!(principal.domains, ["example.com"]);
     assert!(principal.may_act_on("example.net") && !principal.may_act_on("late.example"));
-    // A key that takes its place is limited as it was, also to what has ended.
+    // A key that takes its fixture is limited as it was, also to what has ended.
     let (rotated, _) = done(rotate(&accounts, &key, "1d").await);
     assert_eq!(rotated.domains.as_ref(), Some(&names));
     let principal = accounts.authenticate(&rotated.api_key).await.unwrap();
@@ -108,8 +108,8 @@ async fn a_limited_key_speaks_for_its_domains_alone(place: Place) {
     assert_eq!(listed.domains, Some(names));
 }
 
-async fn a_limit_is_to_verified_domains_of_the_account(place: Place) {
-    let accounts = place.open().await;
+async fn a_limit_is_to_verified_domains_of_the_account(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let mine = issue(&accounts, "example.com,gone.example").await.account_id;
     issue(&accounts, "theirs.example").await;
     accounts
@@ -127,14 +127,14 @@ async fn a_limit_is_to_verified_domains_of_the_account(place: Place) {
         );
         assert!(refused.to_string().contains("verify it first"), "{refused}");
     }
-    let none = KeyWish {
+    let none = KeyRequest {
         domains: Some(Vec::new()),
         ..own("none")
     };
     let refused = accounts.create_key(&mine, none, ME).await;
     assert!(matches!(refused, Err(AccountsError::KeyDomainCount)), "{refused:?}");
     let many = vec![domains("example.com").remove(0); accounts::KEY_DOMAINS_MAX + 1];
-    let many = KeyWish {
+    let many = KeyRequest {
         domains: Some(many),
         ..own("many")
     };
@@ -142,8 +142,8 @@ async fn a_limit_is_to_verified_domains_of_the_account(place: Place) {
     assert!(matches!(refused, Err(AccountsError::KeyDomainCount)), "{refused:?}");
 }
 
-async fn a_key_of_ones_own_speaks_for_the_account(place: Place) {
-    let accounts = place.open().await;
+async fn a_key_of_ones_own_speaks_for_the_account(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let operators = issue(&accounts, "example.com").await;
     let issued = accounts
         .create_key(&operators.account_id, own("mine"), ME)
@@ -156,47 +156,50 @@ async fn a_key_of_ones_own_speaks_for_the_account(place: Place) {
         (principal.account_id, principal.key_id),
         (operators.account_id.clone(), issued.key_id.clone())
     );
-    let known = accounts
+    let existing = accounts
         .key(&operators.account_id, &issued.key_id)
         .await
         .unwrap()
         .unwrap();
     assert_eq!(
-        (known.name, known.scopes, known.expires_at_ms),
+        (existing.name, existing.scopes, existing.expires_at_ms),
         (issued.name, issued.scopes, issued.expires_at_ms)
     );
-    assert_eq!((known.revoked_at_ms, known.replaced_by), (None, None));
-    for (wish, what) in [
+    assert_eq!((existing.revoked_at_ms, existing.replaced_by), (None, None));
+    for (request, what) in [
         (
-            KeyWish {
+            KeyRequest {
                 name: String::new(),
                 ..own("")
             },
             "name",
         ),
         (
-            KeyWish {
+            KeyRequest {
                 scopes: vec![],
                 ..own("a")
             },
             "scope",
         ),
         (
-            KeyWish {
+            KeyRequest {
                 expires_at_ms: START_MS,
                 ..own("a")
             },
             "expired",
         ),
     ] {
-        let refused = accounts.create_key(&operators.account_id, wish, ME).await.unwrap_err();
+        let refused = accounts
+            .create_key(&operators.account_id, request, ME)
+            .await
+            .unwrap_err();
         assert!(refused.to_string().contains(what), "{refused}");
     }
     assert_eq!(accounts.list_keys().await.unwrap().len(), 2);
 }
 
-async fn another_accounts_key_is_as_none_at_all(place: Place) {
-    let accounts = place.open().await;
+async fn another_accounts_key_is_as_none_at_all(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let mine = issue(&accounts, "example.com").await;
     let theirs = issue(&accounts, "example.org").await;
     for key_id in [theirs.key_id.as_str(), "0011223344556677", ""] {
@@ -220,14 +223,14 @@ async fn another_accounts_key_is_as_none_at_all(place: Place) {
     );
 }
 
-async fn a_rotated_key_goes_on_for_the_overlap(place: Place) {
-    let (here, elsewhere) = (place.open().await, place.open().await);
+async fn a_rotated_key_goes_on_for_the_overlap(fixture: Fixture) {
+    let (here, elsewhere) = (fixture.open().await, fixture.open().await);
     let account_id = issue(&here, "example.com").await.account_id;
     let old = here.create_key(&account_id, own("mine"), ME).await.unwrap();
     for accounts in [&here, &elsewhere] {
         accounts.authenticate(&old.api_key).await.unwrap();
     }
-    place.pass_ms(DAY_MS);
+    fixture.pass_ms(DAY_MS);
     let (new, old_until_ms) = done(rotate(&here, &old, "12h").await);
     assert_ne!((&new.key_id, &new.api_key), (&old.key_id, &old.api_key));
     assert_eq!((&new.name, &new.scopes), (&old.name, &old.scopes));
@@ -237,16 +240,16 @@ async fn a_rotated_key_goes_on_for_the_overlap(place: Place) {
         "it lives as long as the old one was to"
     );
     assert_eq!(old_until_ms, START_MS + DAY_MS + 12 * HOUR_MS);
-    let known = here.key(&account_id, &old.key_id).await.unwrap().unwrap();
-    assert_eq!((known.expires_at_ms, known.revoked_at_ms), (old_until_ms, None));
-    assert_eq!(known.replaced_by, Some(new.key_id));
-    place.pass_ms(12 * HOUR_MS - 1);
+    let existing = here.key(&account_id, &old.key_id).await.unwrap().unwrap();
+    assert_eq!((existing.expires_at_ms, existing.revoked_at_ms), (old_until_ms, None));
+    assert_eq!(existing.replaced_by, Some(new.key_id));
+    fixture.pass_ms(12 * HOUR_MS - 1);
     for accounts in [&here, &elsewhere] {
         for key in [&old.api_key, &new.api_key] {
             accounts.authenticate(key).await.unwrap();
         }
     }
-    place.pass_ms(1);
+    fixture.pass_ms(1);
     for accounts in [&here, &elsewhere] {
         assert!(matches!(
             accounts.authenticate(&old.api_key).await,
@@ -256,8 +259,8 @@ async fn a_rotated_key_goes_on_for_the_overlap(place: Place) {
     }
 }
 
-async fn without_overlap_the_old_key_ends_at_once(place: Place) {
-    let (here, elsewhere) = (place.open().await, place.open().await);
+async fn without_overlap_the_old_key_ends_at_once(fixture: Fixture) {
+    let (here, elsewhere) = (fixture.open().await, fixture.open().await);
     let old = issue(&here, "example.com").await;
     for accounts in [&here, &elsewhere] {
         accounts.authenticate(&old.api_key).await.unwrap();
@@ -265,7 +268,7 @@ async fn without_overlap_the_old_key_ends_at_once(place: Place) {
     let (new, old_until_ms) = done(rotate(&here, &old, "0h").await);
     assert_eq!(old_until_ms, START_MS);
     assert!(matches!(here.authenticate(&old.api_key).await, Err(AuthError::Revoked)));
-    place.pass_ms(i64::try_from(place.config().cache_ms_max).unwrap());
+    fixture.pass_ms(i64::try_from(fixture.config().cache_ms_max).unwrap());
     assert!(matches!(
         elsewhere.authenticate(&old.api_key).await,
         Err(AuthError::Revoked)
@@ -273,14 +276,14 @@ async fn without_overlap_the_old_key_ends_at_once(place: Place) {
     elsewhere.authenticate(&new.api_key).await.unwrap();
 }
 
-async fn a_rotation_never_lengthens_the_old_key(place: Place) {
-    let accounts = place.open().await;
+async fn a_rotation_never_lengthens_the_old_key(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let account_id = issue(&accounts, "example.com").await.account_id;
-    let wish = KeyWish {
+    let request = KeyRequest {
         expires_at_ms: START_MS + HOUR_MS,
         ..own("short")
     };
-    let old = accounts.create_key(&account_id, wish, ME).await.unwrap();
+    let old = accounts.create_key(&account_id, request, ME).await.unwrap();
     let lifetime = Some("2w".parse().unwrap());
     let overlap = "30d".parse().unwrap();
     let rotation = accounts
@@ -292,8 +295,8 @@ async fn a_rotation_never_lengthens_the_old_key(place: Place) {
     assert_eq!(new.expires_at_ms, START_MS + 14 * DAY_MS);
 }
 
-async fn a_key_that_ended_isnt_rotated(place: Place) {
-    let accounts = place.open().await;
+async fn a_key_that_ended_isnt_rotated(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let revoked = issue(&accounts, "example.com").await;
     accounts
         .revoke_key(Some(&revoked.account_id), &revoked.key_id, ME)
@@ -307,13 +310,13 @@ async fn a_key_that_ended_isnt_rotated(place: Place) {
     let (new, _) = done(rotate(&accounts, &replaced, "1d").await);
     let again = rotate(&accounts, &replaced, "1d").await;
     assert_eq!(again, Rotation::Ended(EndedKey::Replaced(new.key_id.clone())));
-    place.pass_ms(new.expires_at_ms - START_MS);
+    fixture.pass_ms(new.expires_at_ms - START_MS);
     assert_eq!(rotate(&accounts, &new, "1d").await, Rotation::Ended(EndedKey::Expired));
     assert_eq!(accounts.list_keys().await.unwrap().len(), 3, "nothing was made");
 }
 
-async fn rotated_at_one_time_a_key_is_replaced_once(place: Place) {
-    let stores = [place.open().await, place.open().await];
+async fn rotated_at_one_time_a_key_is_replaced_once(fixture: Fixture) {
+    let stores = [fixture.open().await, fixture.open().await];
     let old = issue(&stores[0], "example.com").await;
     let mut tasks = tokio::task::JoinSet::new();
     for number in 0..8 {
@@ -338,8 +341,8 @@ async fn rotated_at_one_time_a_key_is_replaced_once(place: Place) {
     assert_eq!(stores[0].list_keys().await.unwrap().len(), 2);
 }
 
-async fn made_at_one_time_keys_stay_within_their_number(place: Place) {
-    let stores = [place.open().await, place.open().await];
+async fn made_at_one_time_keys_stay_within_their_number(fixture: Fixture) {
+    let stores = [fixture.open().await, fixture.open().await];
     let account_id = issue(&stores[0], "example.com").await.account_id;
     stores[0].create_key(&account_id, own("mine"), ME).await.unwrap();
     let mut tasks = tokio::task::JoinSet::new();
@@ -349,7 +352,7 @@ async fn made_at_one_time_keys_stay_within_their_number(place: Place) {
     }
     let (made, refused): (Vec<_>, Vec<_>) = tasks.join_all().await.into_iter().partition(Result::is_ok);
     assert_eq!((made.len(), refused.len()), (3, 5));
-    let is_told = |made: &Result<_, _>| {
+    let is_reported = |made: &Result<_, _>| {
         matches!(
             made,
             Err(AccountsError::TooManyKeys {
@@ -358,11 +361,11 @@ async fn made_at_one_time_keys_stay_within_their_number(place: Place) {
             })
         )
     };
-    assert!(refused.iter().all(is_told), "{refused:?}");
+    assert!(refused.iter().all(is_reported), "{refused:?}");
 }
 
-async fn keys_rotate_at_their_limit_and_replaced_ones_are_bounded(place: Place) {
-    let accounts = place.open().await;
+async fn keys_rotate_at_their_limit_and_replaced_ones_are_bounded(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let mut keys = vec![issue(&accounts, "example.com").await];
     let account_id = keys[0].account_id.clone();
     accounts.set_tier(&account_id, Tier::Pro, "operator").await.unwrap();
@@ -390,9 +393,9 @@ async fn keys_rotate_at_their_limit_and_replaced_ones_are_bounded(place: Place) 
         ),
         "{refused:?}"
     );
-    let known = accounts.key(&account_id, &keys[5].key_id).await.unwrap().unwrap();
+    let existing = accounts.key(&account_id, &keys[5].key_id).await.unwrap().unwrap();
     assert_eq!(
-        (known.expires_at_ms, known.replaced_by),
+        (existing.expires_at_ms, existing.replaced_by),
         (keys[5].expires_at_ms, None),
         "nothing has changed"
     );
@@ -405,7 +408,7 @@ async fn keys_rotate_at_their_limit_and_replaced_ones_are_bounded(place: Place) 
         .unwrap();
     done(again(&newest[0], "1h").await.unwrap());
     assert!(again(&newest[1], "1h").await.is_err());
-    place.pass_ms(HOUR_MS);
+    fixture.pass_ms(HOUR_MS);
     done(again(&newest[1], "1h").await.unwrap());
     let active = accounts.account(&account_id).await.unwrap().unwrap().active_keys;
     assert_eq!(active, 7, "rotations make none more");
@@ -419,8 +422,8 @@ enum Step {
     Rotate(usize),
 }
 
-async fn pages_show_each_key_once_whatever_is_made_between(place: Place) {
-    let accounts = place.open_with_keys(1_000).await;
+async fn pages_show_each_key_once_whatever_is_made_between(fixture: Fixture) {
+    let accounts = fixture.open_with_keys(1_000).await;
     let first = issue(&accounts, "example.com").await;
     let step = prop_oneof![
         Just(Step::Make),
@@ -446,7 +449,7 @@ async fn pages_show_each_key_once_whatever_is_made_between(place: Place) {
             let Some(next) = page.next else { break };
             after = Some(next.to_string().parse().unwrap());
             if let Some((ms, step)) = steps.pop() {
-                place.pass_ms(ms);
+                fixture.pass_ms(ms);
                 let some = |at: usize| expected[at % expected.len()].clone();
                 match step {
                     Step::Make => drop(accounts.create_key(&first.account_id, own("new"), ME).await.unwrap()),
@@ -481,8 +484,8 @@ async fn pages_show_each_key_once_whatever_is_made_between(place: Place) {
     }
 }
 
-async fn changes_of_keys_stand_in_the_trail(place: Place) {
-    let accounts = place.open().await;
+async fn changes_of_keys_stand_in_the_trail(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let first = issue(&accounts, "example.com").await;
     let second = accounts.create_key(&first.account_id, own("mine"), ME).await.unwrap();
     let (third, _) = done(rotate(&accounts, &second, "1d").await);
@@ -497,7 +500,7 @@ async fn changes_of_keys_stand_in_the_trail(place: Place) {
     let question = "SELECT actor, action, subject, detail FROM trail WHERE account_id = $1 ORDER BY id";
     let rows = sqlx::query(question)
         .bind(&first.account_id)
-        .fetch_all(&place.raw().await)
+        .fetch_all(&fixture.raw().await)
         .await
         .unwrap();
     let noted: Vec<[String; 4]> = rows

@@ -8,7 +8,7 @@ use accounts::{Accounts, ClientKey, KeyStatus, RegistryCache, RegistryConfig};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{clients, entries};
-use crate::Place;
+use crate::Fixture;
 
 cases! {
     answers_follow_changes_of_another_process,
@@ -62,8 +62,8 @@ async fn wait_for_entries(cache: &RegistryCache, expected: [bool; 2]) {
     }
 }
 
-async fn answers_follow_changes_of_another_process(place: Place) {
-    let (accounts, other) = (place.open().await, place.open().await);
+async fn answers_follow_changes_of_another_process(fixture: Fixture) {
+    let (accounts, other) = (fixture.open().await, fixture.open().await);
     let (cache, _guard) = cache(&accounts, config(10));
     let keys = [clients::key(1, 1), clients::key(1, 2), clients::key(1, 1)];
     assert_eq!(cache.client_keys(&keys).await.unwrap(), [Unregistered; 3]);
@@ -92,14 +92,14 @@ async fn answers_follow_changes_of_another_process(place: Place) {
 }
 
 /// Rows are changed past the store, so that only a new version can make the cache read them again.
-async fn answers_are_cached_until_a_change(place: Place) {
-    let accounts = place.open().await;
+async fn answers_are_cached_until_a_change(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let key = clients::key(1, 1);
     accounts.register_client_key(&clients::new(key)).await.unwrap();
     let (cache, _guard) = cache(&accounts, config(10));
     assert_eq!(cache.client_keys(&[key]).await.unwrap(), [Registered]);
     assert_eq!(cache.entries(&[entries::id(1)]).await.unwrap(), [false]);
-    let raw = place.raw().await;
+    let raw = fixture.raw().await;
     let revoke = sqlx::query("UPDATE client_keys SET revoked_from_ms = 5");
     assert_eq!(revoke.execute(&raw).await.unwrap().rows_affected(), 1);
     for _ in 0..20 {
@@ -131,8 +131,8 @@ async fn answers_are_cached_until_a_change(place: Place) {
 
 /// Lookups all the time, of the key that changes and of others that make reads slow: each change is
 /// seen by the end, so no old answer was cached under a new version.
-async fn changes_during_lookups_are_never_lost(place: Place) {
-    let (accounts, other) = (place.open().await, place.open().await);
+async fn changes_during_lookups_are_never_lost(fixture: Fixture) {
+    let (accounts, other) = (fixture.open().await, fixture.open().await);
     let (cache, _guard) = cache(&accounts, config(10));
     let key = clients::key(0, 1);
     let stopped = Arc::new(AtomicBool::new(false));
@@ -160,9 +160,9 @@ async fn changes_during_lookups_are_never_lost(place: Place) {
     }
 }
 
-async fn the_cache_is_bounded(place: Place) {
+async fn the_cache_is_bounded(fixture: Fixture) {
     const ENTRIES_MAX: usize = 50;
-    let accounts = place.open().await;
+    let accounts = fixture.open().await;
     let config = RegistryConfig {
         cache_entries_max: ENTRIES_MAX,
         ..RegistryConfig::default()
@@ -171,7 +171,7 @@ async fn the_cache_is_bounded(place: Place) {
     let keys: Vec<ClientKey> = (0..1_000).map(|client| clients::key(client, 1)).collect();
     assert_eq!(cache.client_keys(&keys).await.unwrap(), [Unregistered; 1_000]);
     // Past the store: what isn't cached is read now, what is cached stays as it was.
-    let raw = place.raw().await;
+    let raw = fixture.raw().await;
     for key in &keys {
         let insert =
             "INSERT INTO client_keys (client_id, fingerprint, pem, name, changed_at_ms) VALUES ($1, $2, '', '', 0)";

@@ -6,7 +6,7 @@ use accounts::{Accounts, AccountsError, NewShardMapEntry, ShardMap, ShardMapCach
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::Place;
+use crate::Fixture;
 
 cases! {
     entries_are_appended_with_a_day_of_notice,
@@ -35,8 +35,8 @@ fn refusal(result: Result<accounts::ShardMapEntry, AccountsError>) -> String {
     }
 }
 
-async fn entries_are_appended_with_a_day_of_notice(place: Place) {
-    let accounts = place.open().await;
+async fn entries_are_appended_with_a_day_of_notice(fixture: Fixture) {
+    let accounts = fixture.open().await;
     assert_eq!(accounts.shard_map().await.unwrap(), ShardMap::default());
     let today = today(&accounts);
     for day in [today - 1, today, today + 1] {
@@ -55,7 +55,7 @@ async fn entries_are_appended_with_a_day_of_notice(place: Place) {
     assert!(overlap.contains("overlap") && overlap.contains("entry 3"), "{overlap}");
     let none = refusal(accounts.add_shard_map_entry(&entry(today + 9, 0)).await);
     assert!(none.contains("1 to 256 shards"), "{none}");
-    let map = place.open().await.shard_map().await.unwrap();
+    let map = fixture.open().await.shard_map().await.unwrap();
     assert_eq!(map.entries(), [first, second]);
     assert_eq!((map.version(), map.shards()), (2, 3));
     assert_eq!(map.shard("large.example", 0, Uuid::nil()), 0);
@@ -66,8 +66,8 @@ async fn entries_are_appended_with_a_day_of_notice(place: Place) {
     assert_eq!(actions, ["shard_map.add", "shard_map.add"]);
 }
 
-async fn of_two_registrations_at_once_one_is_refused_or_second(place: Place) {
-    let (one, other) = (place.open().await, place.open().await);
+async fn of_two_registrations_at_once_one_is_refused_or_second(fixture: Fixture) {
+    let (one, other) = (fixture.open().await, fixture.open().await);
     let today = today(&one);
     let (first, second) = (entry(today + 2, 2), entry(today + 3, 3));
     let (first, second) = tokio::join!(one.add_shard_map_entry(&first), other.add_shard_map_entry(&second));
@@ -77,8 +77,8 @@ async fn of_two_registrations_at_once_one_is_refused_or_second(place: Place) {
     assert_eq!(map.entries().len(), added, "{first:?} {second:?}");
 }
 
-async fn a_cache_knows_what_another_verifier_has_used(place: Place) {
-    let accounts = place.open().await;
+async fn a_cache_knows_what_another_verifier_has_used(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let stop = CancellationToken::new();
     let _guard = stop.clone().drop_guard();
     let cache = ShardMapCache::start(accounts.clone(), stop);

@@ -1,9 +1,9 @@
 //! Users, and the deletion of their account.
 
-use accounts::{Accounts, Cancellation, Deletion, KeyWish, Scope, Subject, Tier, User, UserChange};
+use accounts::{Accounts, Cancellation, Deletion, KeyRequest, Scope, Subject, Tier, User, UserChange};
 use sqlx::Row;
 
-use crate::{HOUR_MS, Place, START_MS};
+use crate::{Fixture, HOUR_MS, START_MS};
 
 const ISSUER: &str = "https://id.example";
 const GRACE_MS: i64 = 30 * 24 * HOUR_MS;
@@ -31,30 +31,30 @@ async fn sign_in(accounts: &Accounts, name: &str) -> User {
     accounts.sign_in(&subject(ISSUER, name)).await.unwrap()
 }
 
-async fn count(place: &Place, table: &str) -> i64 {
+async fn count(fixture: &Fixture, table: &str) -> i64 {
     let question = match table {
         "users" => "SELECT COUNT(*) FROM users",
         _ => "SELECT COUNT(*) FROM accounts",
     };
     sqlx::query(question)
-        .fetch_one(&place.raw().await)
+        .fetch_one(&fixture.raw().await)
         .await
         .unwrap()
         .get(0)
 }
 
-async fn actions(place: &Place, user: &User) -> Vec<(String, String, String)> {
+async fn actions(fixture: &Fixture, user: &User) -> Vec<(String, String, String)> {
     let question = "SELECT actor, action, detail FROM trail WHERE account_id = $1 ORDER BY id";
     let rows = sqlx::query(question)
         .bind(&user.account_id)
-        .fetch_all(&place.raw().await)
+        .fetch_all(&fixture.raw().await)
         .await
         .unwrap();
     rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect()
 }
 
-async fn a_user_is_made_at_the_first_sign_in(place: Place) {
-    let accounts = place.open().await;
+async fn a_user_is_made_at_the_first_sign_in(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let user = sign_in(&accounts, "anna").await;
     assert!(
         user.id.starts_with("usr_") && user.account_id.starts_with("acc_"),
@@ -68,20 +68,20 @@ async fn a_user_is_made_at_the_first_sign_in(place: Place) {
     );
     assert_eq!(user.deletion, None);
     // What the provider says later changes nothing: the user's own word goes before it.
-    place.pass_ms(1);
+    fixture.pass_ms(1);
     let later = Subject {
         email: Some("b@example.com".parse().unwrap()),
         name: Some("B".parse().unwrap()),
         ..subject(ISSUER, "anna")
     };
     assert_eq!(accounts.sign_in(&later).await.unwrap(), user);
-    let wish = KeyWish {
+    let request = KeyRequest {
         domains: None,
         name: "k".to_owned(),
         scopes: vec![Scope::Read],
         expires_at_ms: START_MS + HOUR_MS,
     };
-    let key = accounts.create_key(&user.account_id, wish, "user:x").await.unwrap();
+    let key = accounts.create_key(&user.account_id, request, "user:x").await.unwrap();
     let principal = accounts.authenticate(&key.api_key).await.unwrap();
     assert_eq!(
         (principal.account_id.as_str(), principal.domains.len()),
@@ -89,13 +89,13 @@ async fn a_user_is_made_at_the_first_sign_in(place: Place) {
     );
     let actor = format!("user:{}", user.id);
     assert_eq!(
-        actions(&place, &user).await[0],
+        actions(&fixture, &user).await[0],
         (actor, "user.create".to_owned(), String::new())
     );
 }
 
-async fn an_issuer_and_a_subject_are_one_user(place: Place) {
-    let accounts = place.open().await;
+async fn an_issuer_and_a_subject_are_one_user(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let anna = sign_in(&accounts, "anna").await;
     for (issuer, name) in [
         (ISSUER, "Anna"),
@@ -109,11 +109,14 @@ async fn an_issuer_and_a_subject_are_one_user(place: Place) {
             "{issuer} {name}"
         );
     }
-    assert_eq!((count(&place, "users").await, count(&place, "accounts").await), (5, 5));
+    assert_eq!(
+        (count(&fixture, "users").await, count(&fixture, "accounts").await),
+        (5, 5)
+    );
 }
 
-async fn signed_in_at_one_time_a_user_is_made_once(place: Place) {
-    let stores = [place.open().await, place.open().await];
+async fn signed_in_at_one_time_a_user_is_made_once(fixture: Fixture) {
+    let stores = [fixture.open().await, fixture.open().await];
     let mut tasks = tokio::task::JoinSet::new();
     for number in 0..16 {
         let store = stores[number % 2].clone();
@@ -121,12 +124,15 @@ async fn signed_in_at_one_time_a_user_is_made_once(place: Place) {
     }
     let users = tasks.join_all().await;
     assert!(users.iter().all(|user| user == &users[0]));
-    assert_eq!((count(&place, "users").await, count(&place, "accounts").await), (1, 1));
-    assert_eq!(actions(&place, &users[0]).await.len(), 1);
+    assert_eq!(
+        (count(&fixture, "users").await, count(&fixture, "accounts").await),
+        (1, 1)
+    );
+    assert_eq!(actions(&fixture, &users[0]).await.len(), 1);
 }
 
-async fn what_is_known_of_a_user_is_corrected(place: Place) {
-    let accounts = place.open().await;
+async fn what_is_known_of_a_user_is_corrected(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let user = sign_in(&accounts, "anna").await;
     let other = sign_in(&accounts, "bert").await;
     let change = async |change: &UserChange| {
@@ -156,7 +162,7 @@ async fn what_is_known_of_a_user_is_corrected(place: Place) {
     assert_eq!(sign_in(&accounts, "anna").await, changed);
     assert_eq!(sign_in(&accounts, "bert").await, other, "nobody else's");
     assert_eq!(accounts.change_user("usr_none", &both, "user:me").await.unwrap(), None);
-    let noted: Vec<(String, String)> = actions(&place, &user)
+    let noted: Vec<(String, String)> = actions(&fixture, &user)
         .await
         .into_iter()
         .skip(1)
@@ -166,8 +172,8 @@ async fn what_is_known_of_a_user_is_corrected(place: Place) {
     assert_eq!(noted, [said("name"), said("email,name")]);
 }
 
-async fn an_account_is_deleted_after_its_time_unless_it_is_taken_back(place: Place) {
-    let (accounts, elsewhere) = (place.open().await, place.open().await);
+async fn an_account_is_deleted_after_its_time_unless_it_is_taken_back(fixture: Fixture) {
+    let (accounts, elsewhere) = (fixture.open().await, fixture.open().await);
     let user = sign_in(&accounts, "anna").await;
     let me = format!("user:{}", user.id);
     let id = user.account_id.as_str();
@@ -186,7 +192,7 @@ async fn an_account_is_deleted_after_its_time_unless_it_is_taken_back(place: Pla
         Some(planned),
         "everything goes on, and says so"
     );
-    place.pass_ms(GRACE_MS - 1);
+    fixture.pass_ms(GRACE_MS - 1);
     let due = async || {
         elsewhere
             .accounts_due_for_erasure(START_MS + GRACE_MS, 10)
@@ -211,7 +217,7 @@ async fn an_account_is_deleted_after_its_time_unless_it_is_taken_back(place: Pla
     accounts.request_deletion(id, 0, &me).await.unwrap();
     assert_eq!(accounts.cancel_deletion(id, &me).await.unwrap(), Cancellation::TooLate);
     assert_eq!(due().await, [id]);
-    let noted: Vec<String> = actions(&place, &user)
+    let noted: Vec<String> = actions(&fixture, &user)
         .await
         .into_iter()
         .map(|(_, action, _)| action)
@@ -227,28 +233,28 @@ async fn an_account_is_deleted_after_its_time_unless_it_is_taken_back(place: Pla
     );
 }
 
-async fn asked_twice_a_deletion_keeps_its_time(place: Place) {
-    let accounts = place.open().await;
+async fn asked_twice_a_deletion_keeps_its_time(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let user = sign_in(&accounts, "anna").await;
     let first = accounts
         .request_deletion(&user.account_id, GRACE_MS, "user:a")
         .await
         .unwrap();
-    place.pass_ms(HOUR_MS);
+    fixture.pass_ms(HOUR_MS);
     assert_eq!(
         accounts.request_deletion(&user.account_id, 0, "user:a").await.unwrap(),
         first
     );
-    assert_eq!(actions(&place, &user).await.len(), 2, "noted once");
+    assert_eq!(actions(&fixture, &user).await.len(), 2, "noted once");
 }
 
-async fn the_deletion_is_the_accounts(place: Place) {
-    let accounts = place.open().await;
+async fn the_deletion_is_the_accounts(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let (anna, bert) = (sign_in(&accounts, "anna").await, sign_in(&accounts, "bert").await);
     let join = sqlx::query("UPDATE users SET account_id = $1 WHERE id = $2");
     join.bind(&anna.account_id)
         .bind(&bert.id)
-        .execute(&place.raw().await)
+        .execute(&fixture.raw().await)
         .await
         .unwrap();
     let planned = accounts

@@ -1,12 +1,12 @@
 //! Challenges, verified domains and what they cover.
 
 use accounts::{
-    Accounts, AccountsError, CHALLENGE_MS, Challenge, ChallengeWish, DOMAINS_MAX, IssuedChallenge, TOKEN_PREFIX,
+    Accounts, AccountsError, CHALLENGE_MS, Challenge, ChallengeRequest, DOMAINS_MAX, IssuedChallenge, TOKEN_PREFIX,
     VERIFICATION_MS, VerificationMethod, VerifyError,
 };
 use sqlx::Row;
 
-use crate::{HOUR_MS, Place, START_MS, YEAR_MS, domains, issue};
+use crate::{Fixture, HOUR_MS, START_MS, YEAR_MS, domains, issue};
 
 cases! {
     a_found_token_verifies_for_a_year,
@@ -16,15 +16,15 @@ cases! {
     open_challenges_are_bounded,
     a_domain_belongs_to_one_account_while_its_verification_holds,
     a_verification_is_renewed_and_given_back,
-    what_has_ended_takes_no_place,
+    what_has_ended_takes_no_slot,
     concurrent_checks_make_one_verification,
     two_accounts_at_once_and_one_gets_the_domain,
     subdomains_are_inherited_unless_another_account_has_them,
     old_domains_get_ancestors_and_ids,
 }
 
-fn wish<'a>(account_id: &'a str, domains: &'a [accounts::Domain]) -> ChallengeWish<'a> {
-    ChallengeWish {
+fn challenge_request<'a>(account_id: &'a str, domains: &'a [accounts::Domain]) -> ChallengeRequest<'a> {
+    ChallengeRequest {
         account_id,
         actor: "key:test",
         domains,
@@ -41,17 +41,20 @@ async fn account(accounts: &Accounts, name: &str) -> (String, String) {
 
 async fn challenge(accounts: &Accounts, account_id: &str, name: &str) -> Challenge {
     let names = domains(name);
-    let mut issued = accounts.create_challenges(&wish(account_id, &names)).await.unwrap();
+    let mut issued = accounts
+        .create_challenges(&challenge_request(account_id, &names))
+        .await
+        .unwrap();
     issued.remove(0).challenge
 }
 
 async fn verify_with_subdomains(accounts: &Accounts, account_id: &str, name: &str) {
     let names = domains(name);
-    let wish = ChallengeWish {
+    let request = ChallengeRequest {
         include_subdomains: Some(true),
-        ..wish(account_id, &names)
+        ..challenge_request(account_id, &names)
     };
-    let issued = accounts.create_challenges(&wish).await.unwrap();
+    let issued = accounts.create_challenges(&request).await.unwrap();
     assert!(
         accounts
             .verify("key:test", &issued[0].challenge)
@@ -61,17 +64,20 @@ async fn verify_with_subdomains(accounts: &Accounts, account_id: &str, name: &st
     );
 }
 
-async fn trail(place: &Place) -> Vec<(String, String, String)> {
+async fn trail(fixture: &Fixture) -> Vec<(String, String, String)> {
     let question = "SELECT actor, action, subject FROM trail WHERE action LIKE 'domain.%' ORDER BY id";
-    let rows = sqlx::query(question).fetch_all(&place.raw().await).await.unwrap();
+    let rows = sqlx::query(question).fetch_all(&fixture.raw().await).await.unwrap();
     rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect()
 }
 
-async fn a_found_token_verifies_for_a_year(place: Place) {
-    let accounts = place.open().await;
+async fn a_found_token_verifies_for_a_year(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let (mine, key) = account(&accounts, "mine.test").await;
     let names = domains("example.com,example.org");
-    let issued = accounts.create_challenges(&wish(&mine, &names)).await.unwrap();
+    let issued = accounts
+        .create_challenges(&challenge_request(&mine, &names))
+        .await
+        .unwrap();
     assert_ne!(issued[0].token, issued[1].token, "each domain has its own");
     let bare = |issued: &IssuedChallenge| issued.token.strip_prefix(TOKEN_PREFIX).unwrap().to_owned();
     assert_eq!(bare(&issued[0]).len(), 64, "256 bits");
@@ -81,7 +87,7 @@ async fn a_found_token_verifies_for_a_year(place: Place) {
     assert!(!open[0].is_met_by("") && !open[0].is_met_by(&issued[0].token));
     assert_eq!(accounts.verification(&mine, &names[0]).await.unwrap(), None);
     assert!(!accounts.authenticate(&key).await.unwrap().covers("example.com"));
-    place.pass_ms(HOUR_MS);
+    fixture.pass_ms(HOUR_MS);
     let verification = accounts.verify("key:test", &open[0]).await.unwrap();
     assert!(verification.id.starts_with("ver_"));
     assert_eq!(verification.verified_at_ms, START_MS + HOUR_MS);
@@ -104,7 +110,7 @@ async fn a_found_token_verifies_for_a_year(place: Place) {
     assert_eq!(listed, ["example.com", "mine.test"]);
     let noted = |actor: &str, action: &str, subject: &str| (actor.to_owned(), action.to_owned(), subject.to_owned());
     assert_eq!(
-        trail(&place).await,
+        trail(&fixture).await,
         [
             noted("key:test", "domain.challenge", "example.com"),
             noted("key:test", "domain.challenge", "example.org"),
@@ -113,53 +119,56 @@ async fn a_found_token_verifies_for_a_year(place: Place) {
     );
 }
 
-async fn only_the_hash_of_a_token_is_stored(place: Place) {
-    let accounts = place.open().await;
+async fn only_the_hash_of_a_token_is_stored(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let (mine, _) = account(&accounts, "mine.test").await;
     let names = domains("example.com");
-    let issued = accounts.create_challenges(&wish(&mine, &names)).await.unwrap();
+    let issued = accounts
+        .create_challenges(&challenge_request(&mine, &names))
+        .await
+        .unwrap();
     let bare = issued[0].token.strip_prefix(TOKEN_PREFIX).unwrap();
     assert!(!format!("{issued:?}").contains(bare), "nor shown by a log");
     let row = sqlx::query("SELECT token_hash FROM challenges")
-        .fetch_one(&place.raw().await)
+        .fetch_one(&fixture.raw().await)
         .await
         .unwrap();
     let stored: String = row.get(0);
     assert_eq!(stored.len(), 64);
     assert_ne!(stored, bare);
-    if place.url.is_none() {
-        for entry in std::fs::read_dir(&place.data).unwrap() {
+    if fixture.url.is_none() {
+        for entry in std::fs::read_dir(&fixture.data).unwrap() {
             let bytes = std::fs::read(entry.unwrap().path()).unwrap();
             assert!(!bytes.windows(bare.len()).any(|window| window == bare.as_bytes()));
         }
     }
 }
 
-async fn a_challenge_is_met_once_and_in_its_time(place: Place) {
-    let accounts = place.open().await;
+async fn a_challenge_is_met_once_and_in_its_time(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let (mine, _) = account(&accounts, "mine.test").await;
     let first = challenge(&accounts, &mine, "example.com").await;
-    place.pass_ms(CHALLENGE_MS - 1);
+    fixture.pass_ms(CHALLENGE_MS - 1);
     assert_eq!(accounts.open_challenges(&mine, None).await.unwrap().len(), 1);
-    place.pass_ms(1);
+    fixture.pass_ms(1);
     assert!(accounts.open_challenges(&mine, None).await.unwrap().is_empty());
     let late = accounts.verify("key:test", &first).await;
     assert!(matches!(late, Err(VerifyError::ChallengeGone)), "{late:?}");
     let second = challenge(&accounts, &mine, "example.com").await;
     let done = accounts.verify("key:test", &second).await.unwrap();
-    place.pass_ms(HOUR_MS);
+    fixture.pass_ms(HOUR_MS);
     let again = accounts.verify("key:test", &second).await.unwrap();
     assert_eq!(again, done, "it isn't a second verification");
     assert!(accounts.open_challenges(&mine, None).await.unwrap().is_empty());
 }
 
-async fn the_newest_challenges_of_a_domain_stay_open(place: Place) {
-    let accounts = place.open().await;
+async fn the_newest_challenges_of_a_domain_stay_open(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let (mine, _) = account(&accounts, "mine.test").await;
     let first = challenge(&accounts, &mine, "example.com").await;
     let mut last = None;
     for _ in 0..accounts::CHALLENGES_PER_DOMAIN_MAX {
-        place.pass_ms(1);
+        fixture.pass_ms(1);
         last = Some(challenge(&accounts, &mine, "example.com").await);
     }
     let open = accounts.open_challenges(&mine, Some(&first.domain)).await.unwrap();
@@ -179,10 +188,10 @@ async fn the_newest_challenges_of_a_domain_stay_open(place: Place) {
     );
 }
 
-async fn open_challenges_are_bounded(place: Place) {
-    let accounts = place.open().await;
+async fn open_challenges_are_bounded(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let (mine, _) = account(&accounts, "mine.test").await;
-    let mut others = place.raw().await.begin().await.unwrap();
+    let mut others = fixture.raw().await.begin().await.unwrap();
     for number in 0..accounts::CHALLENGES_MAX {
         let insert = "INSERT INTO challenges
             (id, account_id, domain, method, include_subdomains, token_hash, created_at_ms, expires_at_ms)
@@ -197,14 +206,14 @@ async fn open_challenges_are_bounded(place: Place) {
     }
     others.commit().await.unwrap();
     let names = domains("example.com");
-    let refused = accounts.create_challenges(&wish(&mine, &names)).await;
+    let refused = accounts.create_challenges(&challenge_request(&mine, &names)).await;
     assert!(matches!(refused, Err(AccountsError::TooManyChallenges)), "{refused:?}");
-    place.pass_ms(1);
+    fixture.pass_ms(1);
     challenge(&accounts, &mine, "example.com").await;
 }
 
-async fn a_domain_belongs_to_one_account_while_its_verification_holds(place: Place) {
-    let accounts = place.open().await;
+async fn a_domain_belongs_to_one_account_while_its_verification_holds(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let (mine, my_key) = account(&accounts, "mine.test").await;
     let (theirs, their_key) = account(&accounts, "theirs.test").await;
     accounts
@@ -219,9 +228,9 @@ async fn a_domain_belongs_to_one_account_while_its_verification_holds(place: Pla
     assert!(!revoked.unwrap(), "it isn't theirs to give back");
     assert_eq!(accounts.verification(&theirs, &early.domain).await.unwrap(), None);
     assert!(accounts.authenticate(&my_key).await.unwrap().covers("example.com"));
-    place.pass_ms(YEAR_MS - HOUR_MS);
+    fixture.pass_ms(YEAR_MS - HOUR_MS);
     let late = challenge(&accounts, &theirs, "example.com").await;
-    place.pass_ms(HOUR_MS);
+    fixture.pass_ms(HOUR_MS);
     accounts.verify("key:test", &late).await.unwrap();
     assert_eq!(
         accounts.verification(&mine, &late.domain).await.unwrap(),
@@ -247,7 +256,7 @@ async fn a_domain_belongs_to_one_account_while_its_verification_holds(place: Pla
     let row = "SELECT COUNT(*) FROM domains WHERE domain = 'example.com'";
     assert_eq!(
         sqlx::query(row)
-            .fetch_one(&place.raw().await)
+            .fetch_one(&fixture.raw().await)
             .await
             .unwrap()
             .get::<i64, _>(0),
@@ -256,14 +265,14 @@ async fn a_domain_belongs_to_one_account_while_its_verification_holds(place: Pla
     drop(their_key);
 }
 
-async fn a_verification_is_renewed_and_given_back(place: Place) {
-    let accounts = place.open().await;
+async fn a_verification_is_renewed_and_given_back(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let (mine, key) = account(&accounts, "mine.test").await;
     let first = accounts
         .verify("key:test", &challenge(&accounts, &mine, "example.com").await)
         .await
         .unwrap();
-    place.pass_ms(HOUR_MS);
+    fixture.pass_ms(HOUR_MS);
     let rotated = challenge(&accounts, &mine, "example.com").await;
     assert!(
         accounts
@@ -304,7 +313,7 @@ async fn a_verification_is_renewed_and_given_back(place: Place) {
         ),
         "its token too"
     );
-    let actions: Vec<String> = trail(&place).await.into_iter().map(|(_, action, _)| action).collect();
+    let actions: Vec<String> = trail(&fixture).await.into_iter().map(|(_, action, _)| action).collect();
     let wanted =
         ["challenge", "verify", "challenge", "renew", "challenge", "revoke"].map(|verb| format!("domain.{verb}"));
     assert_eq!(actions, wanted);
@@ -317,8 +326,8 @@ async fn a_verification_is_renewed_and_given_back(place: Place) {
 }
 
 /// Of as many domains as an account may hold, all but its own have ended; they come first by name.
-async fn what_has_ended_takes_no_place(place: Place) {
-    let accounts = place.open().await;
+async fn what_has_ended_takes_no_slot(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let (mine, key) = account(&accounts, "mine.test").await;
     let (ended, held) = (START_MS - 1, START_MS + YEAR_MS);
     let ended = |number: i64| {
@@ -336,7 +345,7 @@ async fn what_has_ended_takes_no_place(place: Place) {
         rows.join(", ")
     );
     sqlx::query(sqlx::AssertSqlSafe(insert))
-        .execute(&place.raw().await)
+        .execute(&fixture.raw().await)
         .await
         .unwrap();
     let new = challenge(&accounts, &mine, "new.test").await;
@@ -352,7 +361,7 @@ async fn what_has_ended_takes_no_place(place: Place) {
     // Those that hold count.
     sqlx::query("UPDATE domains SET expires_at_ms = $1, revoked_at_ms = NULL")
         .bind(held)
-        .execute(&place.raw().await)
+        .execute(&fixture.raw().await)
         .await
         .unwrap();
     let more = challenge(&accounts, &mine, "more.test").await;
@@ -360,18 +369,25 @@ async fn what_has_ended_takes_no_place(place: Place) {
     assert!(matches!(refused, Err(VerifyError::TooManyDomains)), "{refused:?}");
 }
 
-async fn concurrent_checks_make_one_verification(place: Place) {
-    let replicas = [place.open().await, place.open().await];
+async fn concurrent_checks_make_one_verification(fixture: Fixture) {
+    let replicas = [fixture.open().await, fixture.open().await];
     let (mine, _) = account(&replicas[0], "mine.test").await;
     for turn in 0..5 {
         let names = domains(&format!("d{turn}.example"));
         let mut found = Vec::new();
         for method in [VerificationMethod::Dns, VerificationMethod::Https] {
-            let wish = ChallengeWish {
+            let request = ChallengeRequest {
                 method,
-                ..wish(&mine, &names)
+                ..challenge_request(&mine, &names)
             };
-            found.push(replicas[0].create_challenges(&wish).await.unwrap().remove(0).challenge);
+            found.push(
+                replicas[0]
+                    .create_challenges(&request)
+                    .await
+                    .unwrap()
+                    .remove(0)
+                    .challenge,
+            );
         }
         // Both tokens are published, and every check finds another one of them first.
         let tasks: Vec<_> = (0..6)
@@ -388,8 +404,8 @@ async fn concurrent_checks_make_one_verification(place: Place) {
     }
 }
 
-async fn two_accounts_at_once_and_one_gets_the_domain(place: Place) {
-    let replicas = [place.open().await, place.open().await];
+async fn two_accounts_at_once_and_one_gets_the_domain(fixture: Fixture) {
+    let replicas = [fixture.open().await, fixture.open().await];
     let owners = [
         account(&replicas[0], "mine.test").await.0,
         account(&replicas[0], "theirs.test").await.0,
@@ -415,8 +431,8 @@ async fn two_accounts_at_once_and_one_gets_the_domain(place: Place) {
     }
 }
 
-async fn subdomains_are_inherited_unless_another_account_has_them(place: Place) {
-    let accounts = place.open().await;
+async fn subdomains_are_inherited_unless_another_account_has_them(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let (mine, my_key) = account(&accounts, "mine.test").await;
     let (theirs, their_key) = account(&accounts, "theirs.test").await;
     verify_with_subdomains(&accounts, &mine, "example.com").await;
@@ -428,7 +444,7 @@ async fn subdomains_are_inherited_unless_another_account_has_them(place: Place) 
         .verify("key:test", &challenge(&accounts, &theirs, "blog.example.com").await)
         .await
         .unwrap();
-    place.pass_ms(i64::try_from(place.config().cache_ms_max).unwrap());
+    fixture.pass_ms(i64::try_from(fixture.config().cache_ms_max).unwrap());
     let principal = accounts.authenticate(&my_key).await.unwrap();
     assert!(principal.covers("news.example.com"));
     assert!(!principal.covers("blog.example.com") && !principal.covers("a.blog.example.com"));
@@ -440,7 +456,7 @@ async fn subdomains_are_inherited_unless_another_account_has_them(place: Place) 
         .revoke_verification(&theirs, "key:test", &domains("blog.example.com")[0])
         .await
         .unwrap();
-    place.pass_ms(i64::try_from(place.config().cache_ms_max).unwrap());
+    fixture.pass_ms(i64::try_from(fixture.config().cache_ms_max).unwrap());
     assert!(accounts.authenticate(&my_key).await.unwrap().covers("blog.example.com"));
     // What is mine below mine needs no exception.
     accounts
@@ -449,7 +465,7 @@ async fn subdomains_are_inherited_unless_another_account_has_them(place: Place) 
         .unwrap();
     let principal = accounts.authenticate(&my_key).await.unwrap();
     assert!(principal.covers("shop.example.com") && principal.inherited[0].except.is_empty());
-    place.pass_ms(YEAR_MS - HOUR_MS);
+    fixture.pass_ms(YEAR_MS - HOUR_MS);
     let key = issue(&accounts, "mine.test").await.api_key;
     drop(key);
     accounts
@@ -464,11 +480,11 @@ async fn subdomains_are_inherited_unless_another_account_has_them(place: Place) 
 }
 
 /// Tables of the version before had neither.
-async fn old_domains_get_ancestors_and_ids(place: Place) {
-    let accounts = place.open().await;
+async fn old_domains_get_ancestors_and_ids(fixture: Fixture) {
+    let accounts = fixture.open().await;
     let (mine, _) = account(&accounts, "a.b.example.com").await;
     let question = "SELECT ancestor FROM domain_ancestors WHERE domain = 'a.b.example.com' ORDER BY ancestor";
-    let raw = place.raw().await;
+    let raw = fixture.raw().await;
     let stored: Vec<String> = sqlx::query(question)
         .fetch_all(&raw)
         .await

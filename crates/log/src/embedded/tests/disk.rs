@@ -127,8 +127,8 @@ fn survivors<T>(changes: Vec<T>, random: &mut StdRng) -> impl Iterator<Item = T>
         _ => (0, 0.5),
     };
     let keep = move |&(index, _): &(usize, T)| index < first || random.random_bool(others);
-    let kept: Vec<_> = changes.into_iter().enumerate().filter(keep).collect();
-    kept.into_iter().map(|(_, change)| change)
+    let retained: Vec<_> = changes.into_iter().enumerate().filter(keep).collect();
+    retained.into_iter().map(|(_, change)| change)
 }
 
 /// An observer of a disk; as another process it may read and sync.

@@ -123,7 +123,9 @@ mod tests {
 
     fn faults(config: &RedisConfig) -> Vec<String> {
         let faults = config.faults("redis").into_iter();
-        faults.map(|fault| format!("{}: {}", fault.place, fault.what)).collect()
+        faults
+            .map(|fault| format!("{}: {}", fault.location, fault.what))
+            .collect()
     }
 
     fn of(url: &str) -> RedisConfig {

@@ -48,7 +48,7 @@ impl Warehouse {
     pub async fn audit_section(&self, partition: &AuditPartition, from: u64) -> Result<AuditedSection, WarehouseError> {
         let blocks = self.blocks(partition, from).await?;
         let LedgerRows { end, mut sums, is_gap } = LedgerRows::of(partition, from, &blocks);
-        let place = named(partition.epoch, partition.partition);
+        let location = named(partition.epoch, partition.partition);
         let at = |offset| position(partition.epoch, partition.partition, offset);
         if is_gap {
             // There may be any number of them, so they aren't counted.
@@ -56,7 +56,7 @@ impl Warehouse {
                 let last = end - 1;
                 sums.find(
                     "not_in_ledger",
-                    format!("{place}: positions of offsets {from} to {last} are in no block"),
+                    format!("{location}: positions of offsets {from} to {last} are in no block"),
                 );
             }
             return Ok(AuditedSection { end, sums });
@@ -79,7 +79,7 @@ impl Warehouse {
                     sums.find(
                         kind,
                         format!(
-                            "{place}, offsets {from} to {last}: the ledger counts {counted}, the table has {stored}"
+                            "{location}, offsets {from} to {last}: the ledger counts {counted}, the table has {stored}"
                         ),
                     );
                 }
@@ -88,7 +88,7 @@ impl Warehouse {
                 let (offset, index) = ((position >> 16) & 0xffff_ffff_ffff, position & 0xffff);
                 sums.find(
                     "in_both",
-                    format!("{place} offset {offset} index {index} is both accepted and rejected"),
+                    format!("{location} offset {offset} index {index} is both accepted and rejected"),
                 );
             }
         }
@@ -221,12 +221,15 @@ impl LedgerRows {
     /// Blocks must follow each other from `from` on, without gap or overlap. In each, in = accepted
     /// + rejected, and there are as many records as offsets.
     fn of(partition: &AuditPartition, from: u64, blocks: &[LedgerBlock]) -> Self {
-        let place = named(partition.epoch, partition.partition);
+        let location = named(partition.epoch, partition.partition);
         let mut sums = AuditSums::default();
         let gap_end = blocks.first().map_or(partition.end, |block| block.first_offset);
         if gap_end > from {
             let last = gap_end - 1;
-            sums.find("ledger_gap", format!("{place}: no block for offsets {from} to {last}"));
+            sums.find(
+                "ledger_gap",
+                format!("{location}: no block for offsets {from} to {last}"),
+            );
             sums.off_by = gap_end - from;
             return Self {
                 end: gap_end,
@@ -248,7 +251,7 @@ impl LedgerRows {
                 let first = block.first_offset;
                 sums.find(
                     "ledger_overlap",
-                    format!("{place}: a block begins at offset {first}, but the one before ends at {end}"),
+                    format!("{location}: a block begins at offset {first}, but the one before ends at {end}"),
                 );
             }
             let is_sound = block.receipts_in == block.accepted + block.rejected
@@ -266,7 +269,7 @@ impl LedgerRows {
                 sums.find(
                     "ledger_line",
                     format!(
-                        "{place}: offsets {first_offset} to {last_offset} have {records} records, {receipts_in} receipts \
+                        "{location}: offsets {first_offset} to {last_offset} have {records} records, {receipts_in} receipts \
                          in, {accepted} accepted, {rejected} rejected"
                     ),
                 );
@@ -290,7 +293,7 @@ impl LedgerRows {
             let committed = partition.end;
             sums.find(
                 "ledger_overlap",
-                format!("{place}: a block ends at offset {end}, the commit is at {committed}"),
+                format!("{location}: a block ends at offset {end}, the commit is at {committed}"),
             );
             end = partition.end;
         }

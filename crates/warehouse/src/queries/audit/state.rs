@@ -70,7 +70,7 @@ impl Warehouse {
         Ok(stored.into_iter().map(state).next())
     }
 
-    /// Saves the state. Of several services that check, the last one's is kept.
+    /// Saves the state. Of several services that check, the last one's is retained.
     pub async fn save_audit_state(&self, state: &AuditState) -> Result<(), WarehouseError> {
         let sql = "INSERT INTO audit (version, checked, pass, pass_began_ms, pass_receipts, wrong)
              SELECT toUInt64(toUnixTimestamp64Micro(now64(6))),

@@ -1,9 +1,9 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { parsePlace, placeHash } from './place';
+import { locationHash, parseLocation } from './location';
 
 const ID = '0d3f8a52-1111-4abc-8def-0123456789ab';
 
-describe('places', () => {
+describe('locations', () => {
   it('survive the address', () => {
     for (const hash of [
       '#/',
@@ -14,12 +14,12 @@ describe('places', () => {
       `#/clients/${ID}?domain=news.example`,
       `#/clients/${ID}/${'0f'.repeat(32)}?range=24h`,
     ]) {
-      expect(placeHash(parsePlace(hash))).toBe(hash);
+      expect(locationHash(parseLocation(hash))).toBe(hash);
     }
   });
 
   it('pass over what they don’t know', () => {
-    const plain = placeHash(parsePlace(''));
+    const plain = locationHash(parseLocation(''));
     for (const hash of [
       '#/?range=forever&interval=second&tz=Mars/Olympus&purpose=fun&metric=cats',
       '#/?range=2026-11-05..2026-11-01',
@@ -27,10 +27,10 @@ describe('places', () => {
       '#/?tz=%2B02:00',
       `#/?model=${'x'.repeat(2000)}`,
     ]) {
-      expect(placeHash(parsePlace(hash)), hash).toBe(plain);
+      expect(locationHash(parseLocation(hash)), hash).toBe(plain);
     }
     for (const hash of ['#/nowhere', '#/content/../../etc', '#/content/<script>', '#/clients/']) {
-      expect(placeHash(parsePlace(hash)), hash).toBe('#/unknown');
+      expect(locationHash(parseLocation(hash)), hash).toBe('#/unknown');
     }
   });
 });
@@ -47,14 +47,14 @@ describe('zooming out', () => {
     vi.stubGlobal('location', browser);
     vi.stubGlobal('addEventListener', (_: string, heard: () => void) => (changed = heard));
     vi.resetModules();
-    const { place, zoomTo, zoomOut } = await import('./place');
+    const { pageLocation, zoomTo, zoomOut } = await import('./location');
     const at = (hash: string) => {
       browser.hash = hash;
       changed();
     };
     const now = () => {
       changed();
-      return place.value.range;
+      return pageLocation.value.range;
     };
     const [day, hour] = [86_400_000, 3_600_000];
     zoomTo(0, day);

@@ -5,16 +5,16 @@ use quick_cache::sync::Cache;
 /// Keys that are cached, of 32 bytes; unused ones are evicted first.
 const KEYS_MAX: usize = 100_000;
 
-/// Fingerprints of known keys.
-pub(crate) struct KnownSenders(Cache<[u8; 32], ()>);
+/// Fingerprints of cached keys.
+pub(crate) struct CachedSenders(Cache<[u8; 32], ()>);
 
-impl Default for KnownSenders {
+impl Default for CachedSenders {
     fn default() -> Self {
         Self(Cache::new(KEYS_MAX))
     }
 }
 
-impl KnownSenders {
+impl CachedSenders {
     /// Adds a key whose answer shows receipts.
     pub(crate) fn learn(&self, key_fingerprint: [u8; 32]) {
         self.0.insert(key_fingerprint, ());

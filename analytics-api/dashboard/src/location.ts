@@ -19,7 +19,7 @@ export type Metric = (typeof METRICS)[number];
 export const TRUSTS = ['proven', 'unproven'] as const;
 export type Trust = (typeof TRUSTS)[number];
 
-export interface Place {
+export interface PageLocation {
   view: View;
   range: Range;
   interval: Interval | 'auto';
@@ -34,7 +34,7 @@ export interface Place {
 const DEFAULT_RANGE: Range = { preset: '7d' };
 const TEXT_CHARS_MAX = 256;
 
-export function parsePlace(hash: string): Place {
+export function parseLocation(hash: string): PageLocation {
   const [path = '', query = ''] = hash.replace(/^#/, '').split('?', 2);
   const params = new URLSearchParams(query);
   const tz = params.get('tz');
@@ -51,18 +51,18 @@ export function parsePlace(hash: string): Place {
   };
 }
 
-export function placeHash(place: Place): string {
+export function locationHash(pageLocation: PageLocation): string {
   const params = new URLSearchParams();
-  const range = rangeText(place.range);
+  const range = rangeText(pageLocation.range);
   if (range !== rangeText(DEFAULT_RANGE)) params.set('range', range);
-  if (place.interval !== 'auto') params.set('interval', place.interval);
-  if (place.tz !== ownZone()) params.set('tz', place.tz);
-  if (place.metric !== 'receipts') params.set('metric', place.metric);
-  if (place.purpose) params.set('purpose', place.purpose);
-  if (place.modelId) params.set('model', place.modelId);
-  if (place.trust) params.set('trust', place.trust);
-  if (place.domain) params.set('domain', place.domain);
-  const path = viewPath(place.view);
+  if (pageLocation.interval !== 'auto') params.set('interval', pageLocation.interval);
+  if (pageLocation.tz !== ownZone()) params.set('tz', pageLocation.tz);
+  if (pageLocation.metric !== 'receipts') params.set('metric', pageLocation.metric);
+  if (pageLocation.purpose) params.set('purpose', pageLocation.purpose);
+  if (pageLocation.modelId) params.set('model', pageLocation.modelId);
+  if (pageLocation.trust) params.set('trust', pageLocation.trust);
+  if (pageLocation.domain) params.set('domain', pageLocation.domain);
+  const path = viewPath(pageLocation.view);
   // What needs no escape there is easier to read.
   const text = params.toString().replaceAll('%2F', '/').replaceAll('%3A', ':');
   return text ? `#${path}?${text}` : `#${path}`;
@@ -102,8 +102,8 @@ function rangeText(range: Range): string {
   return `${new Date(range.fromMs).toISOString()}..${new Date(range.toMs).toISOString()}`;
 }
 
-function oneOf<T extends string>(known: readonly T[], value: string | null): T | null {
-  return known.find((one) => one === value) ?? null;
+function oneOf<T extends string>(existing: readonly T[], value: string | null): T | null {
+  return existing.find((one) => one === value) ?? null;
 }
 
 function text(value: string | null): string | null {
@@ -113,14 +113,14 @@ function text(value: string | null): string | null {
 const hash = signal(typeof location === 'undefined' ? '' : location.hash);
 if (typeof addEventListener === 'function') addEventListener('hashchange', () => (hash.value = location.hash));
 
-/** The present place. */
-export const place = computed(() => parsePlace(hash.value));
+/** The present location. */
+export const pageLocation = computed(() => parseLocation(hash.value));
 
-/** A link to the place with these changes. */
-export const linkTo = (changes: Partial<Place>): string => placeHash({ ...place.value, ...changes });
+/** A link to the location with these changes. */
+export const linkTo = (changes: Partial<PageLocation>): string => locationHash({ ...pageLocation.value, ...changes });
 
 /** Goes there; the way back stays open. */
-export function go(changes: Partial<Place>): void {
+export function go(changes: Partial<PageLocation>): void {
   location.hash = linkTo(changes);
 }
 
@@ -128,11 +128,11 @@ export function go(changes: Partial<Place>): void {
  * What was on show before each zoom, by the range that was zoomed to: the browser's Back and
  * Forward lead past any order.
  */
-const zoomed = new Map<string, Pick<Place, 'range' | 'interval'>>();
+const zoomed = new Map<string, Pick<PageLocation, 'range' | 'interval'>>();
 const ZOOMS_MAX = 50;
 
 export function zoomTo(fromMs: number, toMs: number): void {
-  const { range, interval } = place.peek();
+  const { range, interval } = pageLocation.peek();
   const to: Range = { fromMs, toMs };
   zoomed.set(rangeText(to), { range, interval });
   for (const first of zoomed.keys()) if (zoomed.size > ZOOMS_MAX) zoomed.delete(first);
@@ -141,5 +141,5 @@ export function zoomTo(fromMs: number, toMs: number): void {
 
 /** To what was on show before; a page that was opened on a zoomed range has no such. */
 export function zoomOut(): void {
-  go(zoomed.get(rangeText(place.peek().range)) ?? { range: DEFAULT_RANGE, interval: 'auto' });
+  go(zoomed.get(rangeText(pageLocation.peek().range)) ?? { range: DEFAULT_RANGE, interval: 'auto' });
 }

@@ -43,7 +43,7 @@ const ROW_BYTES: u64 = 512;
 
 /// Stored rejections of the current day.
 #[derive(Debug)]
-pub struct KeptRejections {
+pub struct RejectionCap {
     per_day_max: u32,
     bytes_per_day_max: u64,
     day: i64,
@@ -84,7 +84,7 @@ struct StoredOfKey {
     others: u32,
 }
 
-impl KeptRejections {
+impl RejectionCap {
     /// Stores so many rejections of a key, a publisher and a day, and so many bytes of a day.
     #[must_use]
     pub fn new(per_day_max: u32, bytes_per_day_max: u64) -> Self {
@@ -192,9 +192,9 @@ mod tests {
 
     #[test]
     fn each_pair_of_key_and_publisher_has_a_cap_a_day() {
-        let mut kept = KeptRejections::new(2, u64::MAX);
+        let mut cap = RejectionCap::new(2, u64::MAX);
         let mut keeps = |number, publisher, received_at_ms| {
-            kept.keeps(&Candidate {
+            cap.keeps(&Candidate {
                 received_at_ms,
                 ..one(&key(number), 1, publisher)
             })
@@ -209,43 +209,40 @@ mod tests {
 
     #[test]
     fn a_key_stores_ten_times_the_cap_whatever_publishers_it_names() {
-        let mut kept = KeptRejections::new(2, u64::MAX);
+        let mut cap = RejectionCap::new(2, u64::MAX);
         let publishers: Vec<String> = (0..1_000).map(|number| number.to_string()).collect();
         let stored = publishers.iter().filter(|publisher| {
-            kept.keeps(&Candidate {
+            cap.keeps(&Candidate {
                 publisher,
                 ..one(&key(1), 1, "")
             })
         });
         assert_eq!(stored.count(), 20);
-        assert!(kept.keys[&key(1)].publishers.len() <= PUBLISHERS_MAX);
-        assert!(kept.keeps(&one(&key(2), 1, "a.example")), "another key has its own cap");
+        assert!(cap.keys[&key(1)].publishers.len() <= PUBLISHERS_MAX);
+        assert!(cap.keeps(&one(&key(2), 1, "a.example")), "another key has its own cap");
     }
 
     #[test]
     fn ever_new_keys_take_nothing_from_a_further_one() {
-        let mut kept = KeptRejections::new(3, u64::MAX);
+        let mut cap = RejectionCap::new(3, u64::MAX);
         let large = key(usize::MAX);
-        assert!((0..3).all(|_| kept.keeps(&one(&large, 1, "a.example"))));
+        assert!((0..3).all(|_| cap.keeps(&one(&large, 1, "a.example"))));
         for number in 0..3 * SENDERS_MAX {
-            assert!(kept.keeps(&one(&key(number), 1, "a.example")), "{number}");
-            assert!(kept.keys.len() <= SENDERS_MAX);
+            assert!(cap.keeps(&one(&key(number), 1, "a.example")), "{number}");
+            assert!(cap.keys.len() <= SENDERS_MAX);
         }
-        assert!(
-            !kept.keeps(&one(&large, 1, "a.example")),
-            "the largest is still counted"
-        );
+        assert!(!cap.keeps(&one(&large, 1, "a.example")), "the largest is still counted");
     }
 
     #[test]
     fn the_largest_senders_are_the_first_without_room_in_the_shared_half() {
-        let mut kept = KeptRejections::new(u32::MAX, 2_400_000);
+        let mut cap = RejectionCap::new(u32::MAX, 2_400_000);
         let mut next = 0;
         let mut stored = |address, keys: usize| {
             let first = next;
             next += keys;
             let keys = (0..10_000).map(|number| key(first + number % keys));
-            keys.filter(|key| kept.keeps(&one(key, address, "a.example"))).count()
+            keys.filter(|key| cap.keeps(&one(key, address, "a.example"))).count()
         };
         assert_eq!(stored(1, 1), 400, "a third: one key of one address");
         let first = 1;
@@ -266,66 +263,66 @@ mod tests {
     }
 
     /// Fills the shared half from one /24, one address after the other.
-    fn without_shared_half(per_day_max: u32) -> KeptRejections {
-        let mut kept = KeptRejections::new(per_day_max, EIGHT_OF_A_NETWORK);
+    fn without_shared_half(per_day_max: u32) -> RejectionCap {
+        let mut cap = RejectionCap::new(per_day_max, EIGHT_OF_A_NETWORK);
         for address in 1..=30 {
             for number in 0..8_192 {
-                kept.keeps(&from(&key(usize::from(address) << 32 | number), [192, 0, 2, address]));
+                cap.keeps(&from(&key(usize::from(address) << 32 | number), [192, 0, 2, address]));
             }
         }
-        assert!(kept.shared + 1_000 > EIGHT_OF_A_NETWORK / 2, "{}", kept.shared);
-        kept
+        assert!(cap.shared + 1_000 > EIGHT_OF_A_NETWORK / 2, "{}", cap.shared);
+        cap
     }
 
     #[test]
     fn a_new_key_of_another_network_is_stored_after_addresses_that_filled_up_one_after_the_other() {
-        let mut kept = without_shared_half(u32::MAX);
+        let mut cap = without_shared_half(u32::MAX);
         assert!(
-            !kept.keeps(&from(&key(usize::MAX), [192, 0, 2, 31])),
+            !cap.keeps(&from(&key(usize::MAX), [192, 0, 2, 31])),
             "the network's part is full"
         );
-        let stored = (0..20).filter(|_| kept.keeps(&from(&key(usize::MAX), [198, 51, 100, 1])));
+        let stored = (0..20).filter(|_| cap.keeps(&from(&key(usize::MAX), [198, 51, 100, 1])));
         assert_eq!(stored.count(), 8);
         assert!(
-            !kept.keeps(&from(&key(usize::MAX), [203, 0, 113, 1])),
+            !cap.keeps(&from(&key(usize::MAX), [203, 0, 113, 1])),
             "the key's first are stored"
         );
     }
 
     #[test]
     fn a_key_that_the_shared_half_stored_has_its_first_rejections_already() {
-        let mut kept = KeptRejections::new(u32::MAX, EIGHT_OF_A_NETWORK);
+        let mut cap = RejectionCap::new(u32::MAX, EIGHT_OF_A_NETWORK);
         for number in 0..8_192 {
-            kept.keeps(&from(&key(number % 2), [192, 0, 2, 1]));
+            cap.keeps(&from(&key(number % 2), [192, 0, 2, 1]));
         }
-        assert_eq!(kept.first, 0);
+        assert_eq!(cap.first, 0);
     }
 
     #[test]
     fn the_cap_of_a_key_and_publisher_holds_for_first_rejections() {
-        let mut kept = without_shared_half(3);
-        let stored = (0..20).filter(|_| kept.keeps(&from(&key(usize::MAX), [198, 51, 100, 1])));
+        let mut cap = without_shared_half(3);
+        let stored = (0..20).filter(|_| cap.keeps(&from(&key(usize::MAX), [198, 51, 100, 1])));
         assert_eq!(stored.count(), 3);
     }
 
     #[test]
     fn a_48_of_ipv6_takes_one_networks_part_and_1_024_networks_take_them_all() {
-        let mut kept = without_shared_half(u32::MAX);
+        let mut cap = without_shared_half(u32::MAX);
         let ipv6 = |site: u128, subnet: u128| Ipv6Addr::from_bits(0x2001_0db8 << 96 | site << 80 | subnet << 64);
-        let first = kept.first;
+        let first = cap.first;
         for subnet in 0..20_000 {
-            kept.keeps(&from(&key(1 << 48 | subnet), ipv6(1, subnet as u128)));
-            assert!(kept.networks.len() <= SENDERS_MAX && kept.addresses.len() <= SENDERS_MAX);
+            cap.keeps(&from(&key(1 << 48 | subnet), ipv6(1, subnet as u128)));
+            assert!(cap.networks.len() <= SENDERS_MAX && cap.addresses.len() <= SENDERS_MAX);
         }
-        assert_eq!(kept.first, first + 8_000);
+        assert_eq!(cap.first, first + 8_000);
         for (index, network) in (2..NETWORKS + 10).enumerate() {
             for number in 0..10 {
                 let key = key(1 << 49 | index << 8 | number);
                 let has_room = network < NETWORKS && number < 8;
-                assert_eq!(kept.keeps(&from(&key, ipv6(network.into(), 0))), has_room, "{network}");
+                assert_eq!(cap.keeps(&from(&key, ipv6(network.into(), 0))), has_room, "{network}");
             }
         }
-        assert!(kept.shared + kept.first <= EIGHT_OF_A_NETWORK);
-        assert!(kept.first + 1_000 > EIGHT_OF_A_NETWORK / 2, "{}", kept.first);
+        assert!(cap.shared + cap.first <= EIGHT_OF_A_NETWORK);
+        assert!(cap.first + 1_000 > EIGHT_OF_A_NETWORK / 2, "{}", cap.first);
     }
 }
