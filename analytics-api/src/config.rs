@@ -6,6 +6,7 @@ use config::{ConfigFaults, Section};
 use http_server::address::Network;
 use http_server::forwarded::TRUSTED_PROXIES_MAX;
 use serde::{Deserialize, Serialize};
+use web::cors;
 use web::serve::Connections;
 
 /// Address of the service that runs alone, where no other is given.
@@ -58,6 +59,9 @@ pub struct AnalyticsConfig {
     /// through them, the client's address is the last entry of `X-Forwarded-For` that is none of
     /// them.
     pub trusted_proxies: Vec<Network>,
+    /// Origins, such as `https://stats.example`, whose pages may read answers to GET with an API key
+    /// (CORS). Cookies are never accepted from there.
+    pub cors_origins: Vec<String>,
     /// Requests at one time that wait for a receipt's outcome (`Prefer: wait`); more are answered
     /// at once.
     pub waiting_receipts_max: usize,
@@ -106,6 +110,7 @@ impl Default for AnalyticsConfig {
             sender_requests_per_minute: 300,
             sender_address_requests_per_minute: 3_000,
             trusted_proxies: Vec::new(),
+            cors_origins: Vec::new(),
             waiting_receipts_max: 256,
             connections_max: 10_000,
             address_share_percent_max: 50,
@@ -190,6 +195,13 @@ impl Section for AnalyticsConfig {
                 format!("{given} are given, at most {TRUSTED_PROXIES_MAX} may be"),
             );
         }
+        faults.require(
+            "cors_origins",
+            self.cors_origins.len() <= cors::ORIGINS_MAX
+                && self.cors_origins.iter().all(|origin| cors::is_origin(origin)),
+            "must be at most 100 origins as browsers send them: scheme, host in lower case, and a port that isn't the \
+             scheme's own, as in https://stats.example",
+        );
         faults.range("waiting_receipts_max", self.waiting_receipts_max, 0..=100_000);
         // Below 8 KiB hyper's own buffer would refuse first, without a problem body.
         faults.range("head_bytes_max", self.head_bytes_max, 8 << 10..=1 << 20);

@@ -61,14 +61,18 @@ pub(crate) fn router(app: &Arc<AnalyticsState>, live: Arc<Live>, local: SocketAd
     let (routes, document) = all.split_for_parts();
     around.start_at_zero(document.paths.paths.keys());
     let docs = web::docs::router("analytics", openapi::finished(document, &app.config));
-    routes
+    let routes = routes
         .merge(docs)
         .merge(web::problems::router())
         .merge(page::router())
         .fallback(web::envelope::not_found)
         .method_not_allowed_fallback(web::envelope::method_not_allowed)
         .layer(middleware::from_fn_with_state(around, web::envelope))
-        .with_state(Arc::clone(app))
+        .with_state(Arc::clone(app));
+    match web::cors::layer(&app.config.cors_origins) {
+        Some(cors) => routes.layer(cors),
+        None => routes,
+    }
 }
 
 /// The whole document, as `GET /openapi.json` answers it with the default configuration.

@@ -8,6 +8,7 @@
 //! - [`params`]: the query string; [`json`]: JSON bodies
 //! - [`csv`]: cells of tables
 //! - [`compress`]: answers by gzip
+//! - [`cors`]: pages of other origins
 //! - [`etag`]: whether a client already has an answer
 //! - [`stream`]: answers that are written piece by piece; [`shares`]: places that each account has
 //!   of its own
@@ -20,6 +21,7 @@ pub mod access;
 pub mod allowance;
 pub mod client_address;
 pub mod compress;
+pub mod cors;
 pub mod csv;
 pub mod docs;
 pub mod envelope;
