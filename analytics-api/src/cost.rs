@@ -19,13 +19,14 @@
 //! Never more than [`COST_MAX`], nor than the key may ask in a minute at all.
 
 use axum::extract::Query;
-use http::{HeaderMap, Request, Uri};
+use http::{Request, Uri};
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
 use crate::buckets::{INTERVALS, Interval};
 use crate::format::{ALL, Format};
+use crate::parameters::FORMAT;
 use crate::waiting::preferred_wait_s;
 
 /// The most that one question costs.
@@ -45,7 +46,7 @@ pub fn of_request<B>(request: &Request<B>) -> u32 {
     } else {
         0
     };
-    units(request.uri(), wants_rows(request.headers()), Timestamp::now()) + waits
+    units(request.uri(), wants_rows(request), Timestamp::now()) + waits
 }
 
 /// Cost by the address, whether rows are wanted rather than JSON, and the time.
@@ -143,9 +144,15 @@ fn points(params: &QueryParameters, range_s: Option<i64>) -> i64 {
     range_s.map_or(0, |range_s| range_s / interval(params).usual_seconds())
 }
 
-/// Whether the answer will be rows: reported as the answer's own form is.
-fn wants_rows(headers: &HeaderMap) -> bool {
-    matches!(Format::of(headers, ALL), Ok(Format::Csv | Format::Ndjson))
+/// Whether the answer will be rows: decided as the answer's own form is.
+fn wants_rows<B>(request: &Request<B>) -> bool {
+    let params = QueryParameters::of(request.uri());
+    match params.get(FORMAT.name) {
+        Some(name) => ALL
+            .iter()
+            .any(|format| format.name() == name && *format != Format::Json),
+        None => matches!(Format::of(request.headers(), &ALL), Ok(Format::Csv | Format::Ndjson)),
+    }
 }
 
 #[cfg(test)]
@@ -229,6 +236,11 @@ mod tests {
                 request = request.header("accept", *line);
             }
             assert_eq!(of_request(&request.body(()).unwrap()), cost, "{accept:?}");
+        }
+        for (format, cost) in [("csv", 6), ("ndjson", 6), ("json", 4), ("xls", 4)] {
+            let address = format!("/api/v1/analytics/receipts?limit=5000&format={format}");
+            let request = Request::get(address).header("accept", if cost == 4 { "text/csv" } else { "*/*" });
+            assert_eq!(of_request(&request.body(()).unwrap()), cost, "{format}");
         }
     }
 

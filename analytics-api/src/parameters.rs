@@ -88,9 +88,10 @@ pub(crate) const DOMAIN: Query = Query {
 };
 pub(crate) const COMPARE: Query = Query {
     name: "compare",
-    description: "Adds `previous`, the same of the period before. That is as many months where `from` and `to` are the starts of months \
-                  in `tz`, as many days where they are the starts of days, and the same duration otherwise; it ends at `from`",
-    schema: |_| choice(["previous"]),
+    description: "Adds `previous`, the same of another period. `previous` is the one before: as many months where `from` and `to` are the \
+                  starts of months in `tz`, as many days where they are the starts of days, and the same duration otherwise; it ends at \
+                  `from`. `year` is the same a year before, by the local calendar of `tz`",
+    schema: |_| choice(["previous", "year"]),
 };
 pub(crate) const METRIC: Query = Query {
     name: "metric",
@@ -163,6 +164,11 @@ pub(crate) const ROWS_LIMIT: Query = Query {
     description: "How many receipts: as JSON at most 1,000, and 100 if it isn't given; as CSV or lines of JSON all there are up to the \
                   maximum if it isn't given",
     schema: |config| integer(config.stream_rows_max),
+};
+pub(crate) const FORMAT: Query = Query {
+    name: "format",
+    description: "The form of the answer, whatever `Accept` says: for links and tools that send no header",
+    schema: |_| choice(["json", "csv", "ndjson"]),
 };
 pub(crate) const BOM: Query = Query {
     name: "bom",

@@ -7,7 +7,7 @@ use receipt::Purpose;
 use warehouse::{BeforeVerification, Filter, Trust};
 
 use crate::access::Access;
-use crate::range;
+use crate::range::{self, Comparison};
 use web::params::{InvalidQuery, Params};
 
 /// `usage.purpose`, all its values.
@@ -41,13 +41,13 @@ impl OpenRange {
         Ok(Self { from, to, tz })
     }
 
-    /// The period before, if the query wants to compare.
+    /// The period to compare with, if the query wants that.
     pub(crate) fn previous(&self, params: &Params) -> Result<Option<(Timestamp, Timestamp)>, InvalidQuery> {
-        if !compares(params)? {
+        let Some(comparison) = comparison(params)? else {
             return Ok(None);
-        }
+        };
         match (self.from, self.to) {
-            (Some(from), Some(to)) => range::previous(from, to, &self.tz).map(Some),
+            (Some(from), Some(to)) => comparison.period(from, to, &self.tz).map(Some),
             _ => Err(InvalidQuery::new(
                 "compare",
                 "give from and to: without both there is no period before",
@@ -76,9 +76,12 @@ pub(crate) fn ends(params: &Params, tz: &TimeZone) -> Result<(Option<Timestamp>,
     Ok((range::instant(params, "from", tz)?, range::instant(params, "to", tz)?))
 }
 
-/// Whether `compare` requests the period before.
-pub(crate) fn compares(params: &Params) -> Result<bool, InvalidQuery> {
-    Ok(params.choice("compare", &[("previous", ())])?.is_some())
+/// The period that `compare` names.
+pub(crate) fn comparison(params: &Params) -> Result<Option<Comparison>, InvalidQuery> {
+    params.choice(
+        "compare",
+        &[("previous", Comparison::Previous), ("year", Comparison::Year)],
+    )
 }
 
 /// The filter of `[from_ms, to_ms)` and the parameters `purpose`, `clientId`, `entryId`, `modelId`,

@@ -12,6 +12,9 @@ use http::{HeaderMap, HeaderValue, header};
 use service::problem::Kind;
 
 use web::Failure;
+use web::params::Params;
+
+use crate::parameters::FORMAT;
 
 /// Format of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +28,7 @@ pub enum Format {
 }
 
 /// Formats that every endpoint of numbers offers.
-pub const ALL: &[Format] = &[Format::Json, Format::Csv, Format::Ndjson];
+pub const ALL: [Format; 3] = [Format::Json, Format::Csv, Format::Ndjson];
 
 impl Format {
     /// `Content-Type`.
@@ -38,11 +41,32 @@ impl Format {
         })
     }
 
+    /// Name in the query string, and of a file.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Json => "json",
+            Self::Csv => "csv",
+            Self::Ndjson => "ndjson",
+        }
+    }
+
     fn media(self) -> (&'static str, &'static str) {
         match self {
             Self::Json => ("application", "json"),
             Self::Csv => ("text", "csv"),
             Self::Ndjson => ("application", "x-ndjson"),
+        }
+    }
+
+    /// The format that `format` of the query names, or else that `Accept` decides for, among all.
+    ///
+    /// # Errors
+    /// 400 for another name; 406 if `Accept` has none of them.
+    pub(crate) fn wanted(headers: &HeaderMap, params: &Params) -> Result<Self, Failure> {
+        match params.choice(FORMAT.name, &ALL.map(|format| (format.name(), format)))? {
+            Some(format) => Ok(format),
+            None => Self::of(headers, &ALL),
         }
     }
 
@@ -166,7 +190,7 @@ mod tests {
             if !accept.is_empty() {
                 headers.insert(header::ACCEPT, accept.parse().unwrap());
             }
-            assert_eq!(Format::of(&headers, ALL).ok(), expected, "{accept}");
+            assert_eq!(Format::of(&headers, &ALL).ok(), expected, "{accept}");
         }
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, "text/csv".parse().unwrap());

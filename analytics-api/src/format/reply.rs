@@ -10,7 +10,7 @@ use web::Failure;
 use web::params::Params;
 
 use super::table::{RowFormat, Table, Tabular};
-use super::{ALL, Format, etag};
+use super::{Format, etag};
 use crate::completeness::Completeness;
 use crate::parameters::BOM;
 
@@ -51,7 +51,7 @@ pub(crate) struct Reply {
     headers: HeaderMap,
     /// Whether CSV begins with a byte order mark.
     bom: bool,
-    /// The name that a browser gives the CSV.
+    /// Name of the file in which a browser stores rows, without its ending.
     file_name: String,
 }
 
@@ -59,10 +59,10 @@ impl Reply {
     /// Anything that every endpoint offers.
     ///
     /// # Errors
-    /// 406 if none of it is accepted; 400 for a faulty `bom`.
+    /// 406 if none of it is accepted; 400 for a faulty `format` or `bom`.
     pub(crate) fn of(headers: HeaderMap, uri: &Uri, params: &Params) -> Result<Self, Failure> {
         Ok(Self {
-            format: Format::of(&headers, ALL)?,
+            format: Format::wanted(&headers, params)?,
             bom: params.flag(BOM.name)?,
             file_name: file_name(uri.path()),
             headers,
@@ -133,8 +133,12 @@ impl Reply {
 
     fn with_content(&self, body: impl IntoResponse) -> Response {
         let mut response = ([(header::CONTENT_TYPE, self.format.content_type())], body).into_response();
-        if self.format == Format::Csv
-            && let Ok(disposition) = HeaderValue::from_str(&format!("attachment; filename=\"{}\"", self.file_name))
+        if self.format != Format::Json
+            && let Ok(disposition) = HeaderValue::from_str(&format!(
+                "attachment; filename=\"{}.{}\"",
+                self.file_name,
+                self.format.name()
+            ))
         {
             response.headers_mut().insert(header::CONTENT_DISPOSITION, disposition);
         }
@@ -149,12 +153,11 @@ impl Reply {
     }
 }
 
-/// Name of the file in which an address's CSV is stored: `content-<entryId>.csv`.
+/// Name of the file in which an address's rows are stored: `content-<entryId>`.
 fn file_name(path: &str) -> String {
     let path = path.rsplit_once("/analytics/").map_or(path, |(_, path)| path);
     let is_plain = |c: char| c.is_ascii_alphanumeric();
-    let name: String = path.chars().map(|c| if is_plain(c) { c } else { '-' }).collect();
-    format!("{name}.csv")
+    path.chars().map(|c| if is_plain(c) { c } else { '-' }).collect()
 }
 
 /// The headers that say up to when an answer is complete.

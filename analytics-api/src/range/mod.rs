@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
-pub use self::previous::previous;
+pub use self::previous::Comparison;
 use crate::buckets::start_of;
 use web::params::{InvalidQuery, Params, shortened};
 use web::rfc3339;

@@ -1,32 +1,61 @@
-//! The period before a range, to compare it with.
+//! The period to compare a range with: the one before it, or the same a year before.
 //!
 //! Period before a range. Where both ends are the starts of local months, it is as many months;
 //! where they are the starts of local days, as many days (so weeks too); else the same duration. So
 //! March is compared with February, and a day of 23 hours with the whole day before it. It ends
 //! where the range begins.
+//!
+//! The same a year before: both ends on the same local day and time of the year before; 29 February
+//! becomes 28 February. A range that would be empty then, within a leap day, keeps its duration.
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use jiff::{Span, Timestamp, Unit};
+use jiff::{Span, Timestamp, ToSpan, Unit};
 use web::params::InvalidQuery;
 
 use super::YEARS;
 use crate::buckets::start_of;
 
-/// The period before `[from, to)`.
-///
-/// # Errors
-/// The period would begin before the first year that can be requested.
-pub fn previous(from: Timestamp, to: Timestamp, tz: &TimeZone) -> Result<(Timestamp, Timestamp), InvalidQuery> {
-    let start = start_before(from, to, tz).filter(|start| start.to_zoned(TimeZone::UTC).year() >= YEARS.start);
-    let start = start.ok_or_else(|| {
-        let detail = format!(
-            "the period before this range begins before the year {}: choose a later or shorter range",
-            YEARS.start
-        );
-        InvalidQuery::new("compare", detail)
-    })?;
-    Ok((start, from))
+/// Which period a range is compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Comparison {
+    /// The period before it.
+    Previous,
+    /// The same a year before.
+    Year,
+}
+
+impl Comparison {
+    /// The period that `[from, to)` is compared with.
+    ///
+    /// # Errors
+    /// The period would begin before the first year that can be requested.
+    pub fn period(self, from: Timestamp, to: Timestamp, tz: &TimeZone) -> Result<(Timestamp, Timestamp), InvalidQuery> {
+        let period = match self {
+            Self::Previous => start_before(from, to, tz).map(|start| (start, from)),
+            Self::Year => year_before(from, to, tz),
+        };
+        let in_calendar = |(start, _): &(Timestamp, Timestamp)| start.to_zoned(TimeZone::UTC).year() >= YEARS.start;
+        period.filter(in_calendar).ok_or_else(|| {
+            let detail = format!(
+                "the period before this range begins before the year {}: choose a later or shorter range",
+                YEARS.start
+            );
+            InvalidQuery::new("compare", detail)
+        })
+    }
+}
+
+fn year_before(from: Timestamp, to: Timestamp, tz: &TimeZone) -> Option<(Timestamp, Timestamp)> {
+    let before = |at: Timestamp| match day_begun_at(at, tz) {
+        Some(day) => start_of(day.checked_sub(1.year()).ok()?, tz).ok(),
+        None => Some(at.to_zoned(tz.clone()).checked_sub(1.year()).ok()?.timestamp()),
+    };
+    let (start, end) = (before(from)?, before(to)?);
+    if start < end {
+        return Some((start, end));
+    }
+    Some((start, start.checked_add(to.duration_since(from)).ok()?))
 }
 
 fn start_before(from: Timestamp, to: Timestamp, tz: &TimeZone) -> Option<Timestamp> {
@@ -60,7 +89,7 @@ mod tests {
             Ok(date) if text.len() == 10 => start_of(date, &tz).unwrap(),
             _ => text.parse().unwrap(),
         };
-        let (start, end) = previous(at(from), at(to), &tz).unwrap();
+        let (start, end) = Comparison::Previous.period(at(from), at(to), &tz).unwrap();
         assert_eq!(end, at(from));
         start.display_with_offset(tz.to_offset(start)).to_string()
     }
@@ -124,15 +153,59 @@ mod tests {
     }
 
     #[test]
+    fn a_year_before_is_the_same_local_time() {
+        let tz = TimeZone::get("Europe/Berlin").unwrap();
+        for (from, to, expected) in [
+            (
+                "2026-03-01T00:00+01:00",
+                "2026-04-01T00:00+02:00",
+                "2025-03-01T00:00+01:00 2025-04-01T00:00+02:00",
+            ),
+            // Clocks change on another day of the year before.
+            (
+                "2026-03-29T12:00+02:00",
+                "2026-03-30T00:00+02:00",
+                "2025-03-29T12:00+01:00 2025-03-30T00:00+01:00",
+            ),
+            (
+                "2024-02-29T00:00+01:00",
+                "2024-03-01T00:00+01:00",
+                "2023-02-28T00:00+01:00 2023-03-01T00:00+01:00",
+            ),
+            (
+                "2025-02-28T00:00+01:00",
+                "2025-03-01T00:00+01:00",
+                "2024-02-28T00:00+01:00 2024-03-01T00:00+01:00",
+            ),
+            (
+                "2024-02-28T10:00+01:00",
+                "2024-02-29T10:00+01:00",
+                "2023-02-28T10:00+01:00 2023-03-01T10:00+01:00",
+            ),
+        ] {
+            let at = |text: &str| text.parse::<Timestamp>().unwrap();
+            let (start, end) = Comparison::Year.period(at(from), at(to), &tz).unwrap();
+            let expected: Vec<Timestamp> = expected.split(' ').map(at).collect();
+            assert_eq!([start, end], expected[..], "{from} {to}");
+        }
+    }
+
+    #[test]
     fn before_the_calendar_there_is_nothing_to_compare_with() {
         let at = |text: &str| text.parse::<Timestamp>().unwrap();
         for (from, to) in [
             ("1970-01-01T00:00:00Z", "1970-01-02T00:00:00Z"),
             ("1980-01-01T00:00:00Z", "2199-01-01T00:00:00Z"),
         ] {
-            let error = previous(at(from), at(to), &TimeZone::UTC).unwrap_err();
-            assert_eq!(error.parameter, "compare");
-            assert!(error.detail.contains("1970"), "{}", error.detail);
+            for comparison in [Comparison::Previous, Comparison::Year] {
+                let error = comparison.period(at(from), at(to), &TimeZone::UTC).map(|_| from);
+                let Err(error) = error else {
+                    assert_eq!((comparison, from), (Comparison::Year, "1980-01-01T00:00:00Z"));
+                    continue;
+                };
+                assert_eq!(error.parameter, "compare");
+                assert!(error.detail.contains("1970"), "{}", error.detail);
+            }
         }
     }
 }

@@ -19,7 +19,9 @@ use crate::access::Access;
 use crate::answers::{ContentCount, OperatorCount, PurposeCounts, Refusals, TotalsByTrust, labelled};
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
-use crate::parameters::{self, BOM, CLIENT, COMPARE, DASHBOARD_LIMIT, DOMAIN, ENTRY, MEMBERS, PURPOSE, Query, RANGE};
+use crate::parameters::{
+    self, BOM, CLIENT, COMPARE, DASHBOARD_LIMIT, DOMAIN, ENTRY, FORMAT, MEMBERS, PURPOSE, Query, RANGE,
+};
 use crate::selection::{OpenRange, filter};
 use crate::state::AnalyticsState;
 
@@ -28,7 +30,7 @@ pub(crate) const PARAMETERS: &[&[Query]] = &[
     RANGE,
     &[PURPOSE, CLIENT, ENTRY],
     MEMBERS,
-    &[DOMAIN, DASHBOARD_LIMIT, COMPARE, BOM],
+    &[DOMAIN, DASHBOARD_LIMIT, COMPARE, FORMAT, BOM],
 ];
 
 /// The totals of a range.
@@ -51,7 +53,7 @@ pub(crate) struct Dashboard {
     from: Option<String>,
     #[schema(format = DateTime, required = true)]
     to: Option<String>,
-    /// Only with `compare=previous`.
+    /// Only with `compare`.
     #[schema(nullable = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     previous: Option<PreviousTotals>,
@@ -102,7 +104,7 @@ impl Tabular for Dashboard {
 ///
 /// Receipts, clients, purposes and the most used content: of everything, or of a range. As CSV or
 /// lines of JSON a row for each number: `measure`, `key`, `label`, `value`, and with
-/// `compare=previous` `previous`.
+/// `compare` `previous`.
 #[utoipa::path(
     get, path = PATH, tag = "analytics", security(("apiKey" = [])),
     responses(

@@ -15,12 +15,17 @@ use crate::access::Access;
 use crate::answers::{ByTrust, Refusals};
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
-use crate::parameters::{self, BOM, CLIENT, DOMAIN, ENTRY, MEMBERS, PURPOSE, Query, RANGE, TOP_LIMIT};
+use crate::parameters::{self, BOM, CLIENT, DOMAIN, ENTRY, FORMAT, MEMBERS, PURPOSE, Query, RANGE, TOP_LIMIT};
 use crate::selection::{OpenRange, filter};
 use crate::state::AnalyticsState;
 
 pub(crate) const PATH: &str = "/api/v1/analytics/models";
-pub(crate) const PARAMETERS: &[&[Query]] = &[RANGE, &[PURPOSE, CLIENT, ENTRY], MEMBERS, &[DOMAIN, TOP_LIMIT, BOM]];
+pub(crate) const PARAMETERS: &[&[Query]] = &[
+    RANGE,
+    &[PURPOSE, CLIENT, ENTRY],
+    MEMBERS,
+    &[DOMAIN, TOP_LIMIT, FORMAT, BOM],
+];
 
 /// The models with the most receipts, most first.
 #[derive(Debug, Serialize, ToSchema)]

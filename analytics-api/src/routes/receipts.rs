@@ -22,7 +22,7 @@ use crate::cursor::ListCursor;
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{RowFormat, Table};
 use crate::labels::{Labelled, Labels};
-use crate::parameters::{self, BOM, CLIENT, CURSOR, DOMAIN, ENTRY, MEMBERS, PURPOSE, Query, RANGE, ROWS_LIMIT};
+use crate::parameters::{self, BOM, CLIENT, CURSOR, DOMAIN, ENTRY, FORMAT, MEMBERS, PURPOSE, Query, RANGE, ROWS_LIMIT};
 use crate::selection::{OpenRange, filter};
 use crate::signers::{Signer, Signers};
 use crate::state::AnalyticsState;
@@ -32,7 +32,7 @@ pub(crate) const PARAMETERS: &[&[Query]] = &[
     RANGE,
     &[PURPOSE, CLIENT, ENTRY],
     MEMBERS,
-    &[DOMAIN, ROWS_LIMIT, CURSOR, BOM],
+    &[DOMAIN, ROWS_LIMIT, CURSOR, FORMAT, BOM],
 ];
 
 /// Receipts of a page when the query gives no `limit`.

@@ -17,7 +17,7 @@ use crate::answers;
 use crate::cursor::ListCursor;
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
-use crate::parameters::{self, BOM, BY_REASON, CURSOR, DOMAIN, Query, RANGE, REASON, REFUSALS_LIMIT};
+use crate::parameters::{self, BOM, BY_REASON, CURSOR, DOMAIN, FORMAT, Query, RANGE, REASON, REFUSALS_LIMIT};
 use crate::selection::OpenRange;
 use crate::state::AnalyticsState;
 use web::params::{InvalidQuery, Params};
@@ -27,7 +27,7 @@ use web::{Failure, rfc3339_ms};
 const PAGE_MAX: u32 = 1_000;
 
 pub(crate) const PATH: &str = "/api/v1/analytics/refusals";
-pub(crate) const PARAMETERS: &[&[Query]] = &[RANGE, &[REASON, DOMAIN, BY_REASON, REFUSALS_LIMIT, CURSOR, BOM]];
+pub(crate) const PARAMETERS: &[&[Query]] = &[RANGE, &[REASON, DOMAIN, BY_REASON, REFUSALS_LIMIT, CURSOR, FORMAT, BOM]];
 
 /// Rejected receipts and their reasons.
 #[derive(Debug, Serialize, ToSchema)]

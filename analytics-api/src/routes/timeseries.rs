@@ -20,7 +20,8 @@ use crate::answers::{ByTrust, Refusals};
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
 use crate::parameters::{
-    self, BOM, CLIENT, COMPARE, DOMAIN, ENTRY, GROUP_BY, INTERVAL, MEMBERS, METRIC, PURPOSE, Query, RANGE, SERIES_LIMIT,
+    self, BOM, CLIENT, COMPARE, DOMAIN, ENTRY, FORMAT, GROUP_BY, INTERVAL, MEMBERS, METRIC, PURPOSE, Query, RANGE,
+    SERIES_LIMIT,
 };
 use crate::selection::{filter, purposes};
 use crate::state::AnalyticsState;
@@ -32,7 +33,7 @@ pub(crate) const PARAMETERS: &[&[Query]] = &[
     RANGE,
     &[PURPOSE, CLIENT, ENTRY],
     MEMBERS,
-    &[GROUP_BY, DOMAIN, SERIES_LIMIT, COMPARE, BOM],
+    &[GROUP_BY, DOMAIN, SERIES_LIMIT, COMPARE, FORMAT, BOM],
 ];
 
 /// Values over time: `points`, or with `groupBy` `series` and `seriesMax`.
@@ -58,7 +59,7 @@ pub(crate) struct Timeseries {
     #[schema(nullable = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     series_max: Option<u32>,
-    /// The period before, with `compare=previous`. Its points correspond to those of the same
+    /// The period that `compare` names. Its points correspond to those of the same
     /// index; there may be more or fewer of them, as months differ. Its series are those with the
     /// most receipts of that period.
     #[schema(nullable = false)]
@@ -223,7 +224,7 @@ impl Values {
 /// days, 26 weeks or 12 months if no range is given. Points of receipts add up to the range's
 /// total; those of distinct clients and entries don't. As CSV or lines of JSON a row for each
 /// point: `start`, `local`, `value`, before them the group's key under the name of the group and,
-/// of clients, `keyFingerprint`, and with `compare=previous` `period` (`current` or `previous`)
+/// of clients, `keyFingerprint`, and with `compare` `period` (`current` or `previous`)
 /// before all.
 #[utoipa::path(
     get, path = PATH, tag = "analytics", security(("apiKey" = [])),

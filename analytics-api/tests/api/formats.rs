@@ -85,6 +85,97 @@ pub(crate) async fn every_endpoint_in_every_format(stack: &Stack) {
     assert_eq!(answer.status, 406);
 }
 
+/// A link or a spreadsheet sends no `Accept` of ours.
+pub(crate) async fn formats_by_the_address(stack: &Stack) {
+    for path in addresses() {
+        for (format, accept) in [
+            ("json", "application/json"),
+            ("csv", "text/csv"),
+            ("ndjson", "application/x-ndjson"),
+        ] {
+            let expected = stack.get(&path, &[("accept", accept)]).await;
+            let browsers = "text/html,application/xhtml+xml;q=0.9,image/png";
+            let address = format!("{path}?format={format}");
+            let answer = stack.get(&address, &[("accept", browsers)]).await;
+            assert_eq!(
+                (answer.status, answer.header("content-type"), answer.text()),
+                (200, expected.header("content-type"), expected.text()),
+                "{address}"
+            );
+            let name = answer.header("content-disposition");
+            assert_eq!(
+                name.ends_with(&format!(".{format}\"")),
+                format != "json",
+                "{address} {name}"
+            );
+        }
+        let refused = stack.get(&format!("{path}?format=xlsx"), &[]).await;
+        assert_eq!(
+            (refused.status, refused.json()["code"].as_str()),
+            (400, Some("invalid_query"))
+        );
+    }
+}
+
+/// Pages of the origins that are named may read answers with a key; no other page may.
+pub(crate) async fn pages_of_other_origins(stack: &Stack) {
+    let config = analytics_api::AnalyticsConfig {
+        cors_origins: vec!["https://stats.example".to_owned()],
+        ..Default::default()
+    };
+    let server = stack.server_with(config, |_| {}).await;
+    let path = "/api/v1/analytics/clients";
+    let bearer = format!("Bearer {}", stack.keys.publisher);
+    for (origin, allowed) in [
+        ("https://stats.example", true),
+        ("https://evil.example", false),
+        ("null", false),
+    ] {
+        let asked = [
+            ("origin", origin),
+            ("access-control-request-method", "GET"),
+            ("access-control-request-headers", "authorization"),
+        ];
+        let preflight = server.send("OPTIONS", path, &asked).await;
+        assert_eq!(preflight.status, 200);
+        let answer = server
+            .send("GET", path, &[("authorization", &bearer), ("origin", origin)])
+            .await;
+        assert_eq!(answer.status, 200);
+        for answer in [&preflight, &answer] {
+            let expected = if allowed { origin } else { "" };
+            assert_eq!(answer.header("access-control-allow-origin"), expected);
+            assert_eq!(answer.header("access-control-allow-credentials"), "");
+            let varies = answer
+                .headers
+                .get_all("vary")
+                .iter()
+                .any(|value| value.to_str().unwrap().contains("origin"));
+            assert!(varies, "{origin}");
+        }
+        assert_eq!(preflight.header("access-control-allow-methods"), "GET,HEAD");
+        assert!(
+            preflight
+                .header("access-control-allow-headers")
+                .contains("authorization")
+        );
+        assert!(
+            answer
+                .header("access-control-expose-headers")
+                .contains("x-complete-through")
+        );
+    }
+    // What is refused says so to the page, too.
+    let refused = server.send("GET", path, &[("origin", "https://stats.example")]).await;
+    assert_eq!(refused.status, 401);
+    assert_eq!(refused.header("access-control-allow-origin"), "https://stats.example");
+    server.stop().await;
+    // Without the setting nothing is allowed.
+    let answer = stack.get(path, &[("origin", "https://stats.example")]).await;
+    assert_eq!(answer.header("access-control-allow-origin"), "");
+    assert_eq!(stack.send("OPTIONS", path, &[]).await.status, 405);
+}
+
 /// The tag is of the numbers: it stays while only `completeThrough` moves, which the 304 tells.
 pub(crate) async fn compressed_answers(stack: &Stack) {
     for (path, accept) in [

@@ -41,6 +41,8 @@ fn main() -> ExitCode {
         trust::only_trusted_operators_are_proven,
         trust::claims_of_client_ids_flag_other_keys,
         formats::every_endpoint_in_every_format,
+        formats::formats_by_the_address,
+        formats::pages_of_other_origins,
         formats::compressed_answers,
         formats::tags_and_revalidation,
         formats::heads,

@@ -47,13 +47,13 @@ pub(crate) struct Series {
     pub(crate) every: Option<(Every, &'static str)>,
     pub(crate) group: Option<(Group, &'static str)>,
     pub(crate) limit: Option<usize>,
-    pub(crate) compared: bool,
+    pub(crate) compared: Option<&'static str>,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) enum Question {
     /// Compared with the period before, or not.
-    Dashboard(Selection, Option<usize>, bool),
+    Dashboard(Selection, Option<usize>, Option<&'static str>),
     Timeseries(Series),
     TopContent(Selection, Option<usize>),
     Content(Uuid, Selection, Option<usize>),
@@ -123,7 +123,10 @@ impl Question {
         let selection = Selection::any(rng, maker, reader);
         let limit = rng.random_bool(0.4).then(|| rng.random_range(1..=40));
         match kind % Self::KINDS {
-            0 | 1 => Self::Dashboard(selection.only(ALL), limit, rng.random_bool(0.4)),
+            0 | 1 => {
+                let compared = compared(rng);
+                Self::Dashboard(selection.only(ALL), limit, compared)
+            }
             2..6 => Self::Timeseries(Series::any(rng, maker, selection.only(ALL))),
             6 => Self::TopContent(selection.only(ALL), limit),
             7 => Self::Content(any_entry(rng), selection.only(WITHOUT_ENTRY), limit),
@@ -161,7 +164,7 @@ impl Question {
         match self {
             Self::Dashboard(selection, limit, compared) => {
                 let mut query = given(selection, ALL, limit);
-                query.extend(compared.then(|| COMPARED.to_owned()));
+                query.extend(compared.map(|period| format!("compare={period}")));
                 ("analytics/dashboard".to_owned(), query)
             }
             Self::Timeseries(series) => ("analytics/timeseries".to_owned(), series.query()),
@@ -221,7 +224,11 @@ impl Question {
     }
 }
 
-const COMPARED: &str = "compare=previous";
+/// No comparison, mostly.
+fn compared(rng: &mut StdRng) -> Option<&'static str> {
+    rng.random_bool(0.3)
+        .then(|| if rng.random() { "previous" } else { "year" })
+}
 
 fn any_page(rng: &mut StdRng) -> usize {
     // Every page is a question of its own.
@@ -283,7 +290,7 @@ impl Series {
             every,
             group,
             limit: limit.then(|| rng.random_range(1..=20)),
-            compared: rng.random_bool(0.3),
+            compared: compared(rng),
         }
     }
 
@@ -299,7 +306,7 @@ impl Series {
                 .filter_map(|(name, value)| value.map(|value| format!("{name}={value}"))),
         );
         query.extend(self.limit.map(|limit| format!("limit={limit}")));
-        query.extend(self.compared.then(|| COMPARED.to_owned()));
+        query.extend(self.compared.map(|period| format!("compare={period}")));
         query
     }
 

@@ -76,10 +76,42 @@ pub(crate) fn first_instant(date: Date, tz: &TimeZone) -> i64 {
     ms
 }
 
+/// The period that `compare` names for `[from_ms, to_ms)`: the one before, or the same by the local
+/// calendar of the year before.
+pub(crate) fn compared_period(name: &str, from_ms: i64, to_ms: i64, tz: &TimeZone) -> (i64, i64) {
+    if name == "previous" {
+        return (before(from_ms, to_ms, tz), from_ms);
+    }
+    let a_year_before = |ms: i64| {
+        let local = at(ms).to_zoned(tz.clone()).datetime();
+        let date = local.date();
+        let day = if (date.month(), date.day()) == (2, 29) {
+            28
+        } else {
+            date.day()
+        };
+        let date = jiff::civil::date(date.year() - 1, date.month(), day);
+        if first_instant(local.date(), tz) == ms {
+            return first_instant(date, tz);
+        }
+        let zoned = date.to_datetime(local.time()).to_zoned(tz.clone()).unwrap();
+        zoned.timestamp().as_millisecond()
+    };
+    let (start_ms, end_ms) = (a_year_before(from_ms), a_year_before(to_ms));
+    (
+        start_ms,
+        if start_ms < end_ms {
+            end_ms
+        } else {
+            start_ms + (to_ms - from_ms)
+        },
+    )
+}
+
 /// Begin of the period before `[from_ms, to_ms)`, which ends at `from_ms`: as many months
 /// before if both are starts of months, as many days if they are starts of days, and else the same
 /// time.
-pub(crate) fn before(from_ms: i64, to_ms: i64, tz: &TimeZone) -> i64 {
+fn before(from_ms: i64, to_ms: i64, tz: &TimeZone) -> i64 {
     let begun = |ms: i64| {
         let date = at(ms).to_zoned(tz.clone()).date();
         (first_instant(date, tz) == ms).then_some(date)

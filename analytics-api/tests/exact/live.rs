@@ -132,11 +132,11 @@ async fn read(world: &World, history: &History, seed: u64) -> usize {
 fn countable(rng: &mut StdRng, maker: &Maker, reader: &crate::world::Reader) -> Option<Question> {
     let kind = rng.random_range(0..Question::KINDS);
     match Question::any(kind, rng, maker, reader) {
-        Question::Dashboard(selection, limit, _) => Some(Question::Dashboard(selection, limit, false)),
+        Question::Dashboard(selection, limit, _) => Some(Question::Dashboard(selection, limit, None)),
         Question::Timeseries(series) if series.selection.from.is_some() && series.selection.to.is_some() => {
             Some(Question::Timeseries(Series {
                 group: series.group.map(|_| (Group::Purpose, "purpose")),
-                compared: false,
+                compared: None,
                 ..series
             }))
         }

@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
 use crate::asking::{Expected, Group, Series, View};
-use crate::calendar::{Every, before, local_text, milliseconds, starts, utc_text};
+use crate::calendar::{Every, compared_period, local_text, milliseconds, starts, utc_text};
 use crate::making::PURPOSES;
 use crate::model::{Fact, client, distinct, grouped, largest, parts};
 use crate::selecting::hex;
@@ -45,8 +45,9 @@ pub(crate) fn timeseries(view: &View<'_>, series: &Series, answered: &Value) -> 
     let Some(mut answer) = of(from_ms, to_ms) else {
         return Expected::Problem(400);
     };
-    if series.compared {
-        let Some(previous) = of(before(from_ms, to_ms, &tz), from_ms) else {
+    if let Some(period) = series.compared {
+        let (start_ms, end_ms) = compared_period(period, from_ms, to_ms, &tz);
+        let Some(previous) = of(start_ms, end_ms) else {
             return Expected::Problem(400);
         };
         answer["previous"] = previous;

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::asking::{Expected, View};
-use crate::calendar::{before, utc_text};
+use crate::calendar::{compared_period, utc_text};
 use crate::making::{PURPOSES, zone};
 use crate::model::{self, Fact, distinct, grouped, largest, newest, parts};
 use crate::selecting::Selection;
@@ -93,7 +93,7 @@ fn seen(facts: &[&Fact]) -> (Option<String>, Option<String>) {
     (times().min().map(utc_text), times().max().map(utc_text))
 }
 
-pub(crate) fn dashboard(view: &View<'_>, selection: &Selection, most: usize, compared: bool) -> Expected {
+pub(crate) fn dashboard(view: &View<'_>, selection: &Selection, most: usize, compared: Option<&str>) -> Expected {
     let facts = selection.matching(view.model, view.reader);
     let (from, to) = selection.range_texts();
     let earlier = selection.with_before_verification("only");
@@ -108,15 +108,16 @@ pub(crate) fn dashboard(view: &View<'_>, selection: &Selection, most: usize, com
         "from": from,
         "to": to,
     });
-    if compared {
+    if let Some(period) = compared {
         let (Some(from), Some(to)) = (&selection.from, &selection.to) else {
             return Expected::Problem(400);
         };
-        let start_ms = before(from.ms, to.ms, &zone(selection.tz.unwrap_or("UTC")));
-        let facts = selection.facts(view.model, view.reader, start_ms, from.ms);
+        let tz = zone(selection.tz.unwrap_or("UTC"));
+        let (start_ms, end_ms) = compared_period(period, from.ms, to.ms, &tz);
+        let facts = selection.facts(view.model, view.reader, start_ms, end_ms);
         answer["previous"] = json!({
             "from": utc_text(start_ms),
-            "to": utc_text(from.ms),
+            "to": utc_text(end_ms),
             "totalReceipts": facts.len(),
             "uniqueClients": distinct(&facts, model::client),
             "usageByPurpose": by_purpose(&facts),

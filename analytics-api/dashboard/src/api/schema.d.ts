@@ -116,7 +116,7 @@ export interface paths {
          * Totals
          * @description Receipts, clients, purposes and the most used content: of everything, or of a range. As CSV or
          *     lines of JSON a row for each number: `measure`, `key`, `label`, `value`, and with
-         *     `compare=previous` `previous`.
+         *     `compare` `previous`.
          */
         get: operations["dashboard"];
         put?: never;
@@ -262,7 +262,7 @@ export interface paths {
          *     days, 26 weeks or 12 months if no range is given. Points of receipts add up to the range's
          *     total; those of distinct clients and entries don't. As CSV or lines of JSON a row for each
          *     point: `start`, `local`, `value`, before them the group's key under the name of the group and,
-         *     of clients, `keyFingerprint`, and with `compare=previous` `period` (`current` or `previous`)
+         *     of clients, `keyFingerprint`, and with `compare` `period` (`current` or `previous`)
          *     before all.
          */
         get: operations["timeseries"];
@@ -544,7 +544,7 @@ export interface components {
             byTrust: components["schemas"]["TotalsByTrust"];
             /** Format: date-time */
             from: string | null;
-            /** @description Only with `compare=previous`. */
+            /** @description Only with `compare`. */
             previous?: components["schemas"]["PreviousTotals"];
             /**
              * Format: int64
@@ -723,7 +723,7 @@ export interface components {
             /** @description `receipts`, `clients` or `content`. */
             metric: string;
             /**
-             * @description The period before, with `compare=previous`. Its points correspond to those of the same
+             * @description The period that `compare` names. Its points correspond to those of the same
              *     index; there may be more or fewer of them, as months differ. Its series are those with the
              *     most receipts of that period.
              */
@@ -817,7 +817,7 @@ export interface components {
             byTrust: components["schemas"]["TotalsByTrust"];
             /** Format: date-time */
             from: string | null;
-            /** @description Only with `compare=previous`. */
+            /** @description Only with `compare`. */
             previous?: components["schemas"]["PreviousTotals"];
             /**
              * Format: int64
@@ -1333,7 +1333,7 @@ export interface components {
             /** @description `receipts`, `clients` or `content`. */
             metric: string;
             /**
-             * @description The period before, with `compare=previous`. Its points correspond to those of the same
+             * @description The period that `compare` names. Its points correspond to those of the same
              *     index; there may be more or fewer of them, as months differ. Its series are those with the
              *     most receipts of that period.
              */
@@ -1486,6 +1486,8 @@ export interface operations {
                 domain?: string;
                 /** @description How long a list is; 10 if it isn't given */
                 limit?: number;
+                /** @description The form of the answer, whatever `Accept` says: for links and tools that send no header */
+                format?: "json" | "csv" | "ndjson";
                 /** @description Whether CSV begins with a byte order mark, by which Excel recognises UTF-8; false if it isn't given */
                 bom?: boolean;
             };
@@ -1698,6 +1700,8 @@ export interface operations {
                 domain?: string;
                 /** @description How long a list is; 10 if it isn't given */
                 limit?: number;
+                /** @description The form of the answer, whatever `Accept` says: for links and tools that send no header */
+                format?: "json" | "csv" | "ndjson";
                 /** @description Whether CSV begins with a byte order mark, by which Excel recognises UTF-8; false if it isn't given */
                 bom?: boolean;
             };
@@ -1934,6 +1938,8 @@ export interface operations {
                 domain?: string;
                 /** @description How long a list is; 10 if it isn't given */
                 limit?: number;
+                /** @description The form of the answer, whatever `Accept` says: for links and tools that send no header */
+                format?: "json" | "csv" | "ndjson";
                 /** @description Whether CSV begins with a byte order mark, by which Excel recognises UTF-8; false if it isn't given */
                 bom?: boolean;
             };
@@ -2146,6 +2152,8 @@ export interface operations {
                 domain?: string;
                 /** @description How long a list is; 10 if it isn't given */
                 limit?: number;
+                /** @description The form of the answer, whatever `Accept` says: for links and tools that send no header */
+                format?: "json" | "csv" | "ndjson";
                 /** @description Whether CSV begins with a byte order mark, by which Excel recognises UTF-8; false if it isn't given */
                 bom?: boolean;
             };
@@ -2382,8 +2390,10 @@ export interface operations {
                 domain?: string;
                 /** @description How long `topContent` is; 10 if it isn't given, and 0 leaves it empty */
                 limit?: number;
-                /** @description Adds `previous`, the same of the period before. That is as many months where `from` and `to` are the starts of months in `tz`, as many days where they are the starts of days, and the same duration otherwise; it ends at `from` */
-                compare?: "previous";
+                /** @description Adds `previous`, the same of another period. `previous` is the one before: as many months where `from` and `to` are the starts of months in `tz`, as many days where they are the starts of days, and the same duration otherwise; it ends at `from`. `year` is the same a year before, by the local calendar of `tz` */
+                compare?: "previous" | "year";
+                /** @description The form of the answer, whatever `Accept` says: for links and tools that send no header */
+                format?: "json" | "csv" | "ndjson";
                 /** @description Whether CSV begins with a byte order mark, by which Excel recognises UTF-8; false if it isn't given */
                 bom?: boolean;
             };
@@ -2753,6 +2763,8 @@ export interface operations {
                 domain?: string;
                 /** @description How long a list is; 10 if it isn't given */
                 limit?: number;
+                /** @description The form of the answer, whatever `Accept` says: for links and tools that send no header */
+                format?: "json" | "csv" | "ndjson";
                 /** @description Whether CSV begins with a byte order mark, by which Excel recognises UTF-8; false if it isn't given */
                 bom?: boolean;
             };
@@ -2965,6 +2977,8 @@ export interface operations {
                 beforeVerification?: "exclude" | "include" | "only";
                 /** @description Only this domain of the account's, with those of its subdomains that belong to no other domain. All that the account speaks for if it isn't given */
                 domain?: string;
+                /** @description The form of the answer, whatever `Accept` says: for links and tools that send no header */
+                format?: "json" | "csv" | "ndjson";
                 /** @description Whether CSV begins with a byte order mark, by which Excel recognises UTF-8; false if it isn't given */
                 bom?: boolean;
             };
@@ -3181,6 +3195,8 @@ export interface operations {
                 limit?: number;
                 /** @description Where to go on: what came with the page or row before */
                 cursor?: string;
+                /** @description The form of the answer, whatever `Accept` says: for links and tools that send no header */
+                format?: "json" | "csv" | "ndjson";
                 /** @description Whether CSV begins with a byte order mark, by which Excel recognises UTF-8; false if it isn't given */
                 bom?: boolean;
             };
@@ -3385,6 +3401,8 @@ export interface operations {
                 limit?: number;
                 /** @description Where to go on: what came with the page or row before */
                 cursor?: string;
+                /** @description The form of the answer, whatever `Accept` says: for links and tools that send no header */
+                format?: "json" | "csv" | "ndjson";
                 /** @description Whether CSV begins with a byte order mark, by which Excel recognises UTF-8; false if it isn't given */
                 bom?: boolean;
             };
@@ -3605,8 +3623,10 @@ export interface operations {
                 domain?: string;
                 /** @description How many series with `groupBy`, those with the most receipts; needs `groupBy` */
                 limit?: number;
-                /** @description Adds `previous`, the same of the period before. That is as many months where `from` and `to` are the starts of months in `tz`, as many days where they are the starts of days, and the same duration otherwise; it ends at `from` */
-                compare?: "previous";
+                /** @description Adds `previous`, the same of another period. `previous` is the one before: as many months where `from` and `to` are the starts of months in `tz`, as many days where they are the starts of days, and the same duration otherwise; it ends at `from`. `year` is the same a year before, by the local calendar of `tz` */
+                compare?: "previous" | "year";
+                /** @description The form of the answer, whatever `Accept` says: for links and tools that send no header */
+                format?: "json" | "csv" | "ndjson";
                 /** @description Whether CSV begins with a byte order mark, by which Excel recognises UTF-8; false if it isn't given */
                 bom?: boolean;
             };

@@ -8,7 +8,7 @@ use usage::{GroupBy, Metric};
 use crate::buckets::{BucketError, INTERVALS, Interval, back, boundaries, recent};
 use crate::config::AnalyticsConfig;
 use crate::range;
-use crate::selection::{compares, ends, purposes};
+use crate::selection::{comparison, ends, purposes};
 use web::params::{InvalidQuery, Params};
 
 const METRICS: [(&str, Metric); 3] = [
@@ -36,7 +36,7 @@ pub(super) struct TimeseriesQuery {
     pub(super) group: Option<(&'static str, GroupBy)>,
     pub(super) series_max: u32,
     pub(super) period: Period,
-    /// The period before, if it is to be compared with.
+    /// The period to compare with, if one is wanted.
     pub(super) previous: Option<Period>,
 }
 
@@ -96,12 +96,12 @@ impl TimeseriesQuery {
             Ok::<_, InvalidQuery>(Period { boundaries })
         };
         let present = period(from, to)?;
-        let previous = match compares(params)? {
-            true => {
-                let (from, to) = range::previous(from, to, &tz)?;
+        let previous = match comparison(params)? {
+            Some(comparison) => {
+                let (from, to) = comparison.period(from, to, &tz)?;
                 Some(period(from, to)?)
             }
-            false => None,
+            None => None,
         };
         Ok(Self {
             metric,
