@@ -22,7 +22,7 @@ pub(super) enum StreamEnd {
 pub(super) struct StreamedKeys {
     streams: Shares,
     age_max: Duration,
-    by_id: Mutex<HashMap<String, Weak<StreamedKey>>>,
+    by_bearer: Mutex<HashMap<String, Weak<StreamedKey>>>,
 }
 
 /// A key's principal; `None` once the key is invalid.
@@ -42,20 +42,20 @@ impl StreamedKeys {
         Self {
             streams: Shares::new(streams_max),
             age_max,
-            by_id: Mutex::default(),
+            by_bearer: Mutex::default(),
         }
     }
 
     /// Admits a stream of `principal`, whose API key is `bearer`; `None` if the key has as many
     /// streams as allowed.
     pub(super) fn admit(&self, accounts: &Accounts, principal: &Arc<Principal>, bearer: String) -> Option<StreamKey> {
-        let stream = self.streams.of(&principal.key_id).try_acquire_owned().ok()?;
-        let mut by_id = self.by_id.lock();
-        by_id.retain(|_, key| key.strong_count() > 0);
-        let key = by_id.get(&principal.key_id).and_then(Weak::upgrade).unwrap_or_else(|| {
+        let stream = self.streams.of(&principal.actor.to_string()).try_acquire_owned().ok()?;
+        let mut by_bearer = self.by_bearer.lock();
+        by_bearer.retain(|_, key| key.strong_count() > 0);
+        let key = by_bearer.get(&bearer).and_then(Weak::upgrade).unwrap_or_else(|| {
             let key = Arc::new(StreamedKey(watch::Sender::new(None)));
+            by_bearer.insert(bearer.clone(), Arc::downgrade(&key));
             tokio::spawn(recheck(accounts.clone(), bearer, self.age_max, Arc::downgrade(&key)));
-            by_id.insert(principal.key_id.clone(), Arc::downgrade(&key));
             key
         });
         // Authenticated now: newer than the last check.

@@ -24,10 +24,36 @@ CREATE TABLE users (
     subject TEXT NOT NULL,
     email TEXT,
     name TEXT,
+    role TEXT NOT NULL,
     created_at_ms BIGINT NOT NULL,
     UNIQUE (issuer, subject)
 );
 CREATE INDEX users_of_account ON users (account_id);
+
+-- Sessions of people in browsers. Those that were ended are deleted.
+CREATE TABLE sessions (
+    id TEXT NOT NULL PRIMARY KEY,
+    token_hash TEXT NOT NULL UNIQUE,
+    account_id TEXT NOT NULL REFERENCES accounts (id),
+    user_id TEXT NOT NULL REFERENCES users (id),
+    -- When the person proved who they are, which may be before the session began.
+    signed_in_at_ms BIGINT NOT NULL,
+    seen_at_ms BIGINT NOT NULL,
+    created_at_ms BIGINT NOT NULL,
+    ends_at_ms BIGINT NOT NULL
+);
+CREATE INDEX sessions_of_account ON sessions (account_id, created_at_ms, id);
+CREATE INDEX sessions_of_user ON sessions (user_id);
+
+-- Links that sign a person in, once. Those that were used are deleted.
+CREATE TABLE login_links (
+    token_hash TEXT NOT NULL PRIMARY KEY,
+    -- NULL: using the link makes an account.
+    account_id TEXT REFERENCES accounts (id),
+    role TEXT NOT NULL,
+    expires_at_ms BIGINT NOT NULL
+);
+CREATE INDEX login_links_of_account ON login_links (account_id);
 
 CREATE TABLE api_keys (
     id TEXT NOT NULL PRIMARY KEY,

@@ -4,15 +4,16 @@ use std::sync::Arc;
 
 use metrics::counter;
 use sqlx::AssertSqlSafe;
+use sqlx::any::AnyRow;
 
 use crate::api_key::SecretHash;
-use crate::checked_key::{CheckedKey, HeldDomain};
-use crate::coverage::{KeyDomains, is_below};
+use crate::checked_key::{CheckedAccount, CheckedKey, HeldDomain};
+use crate::coverage::KeyDomains;
 use crate::domain::is_public_suffix;
 use crate::key::read_scopes;
 use crate::row::RowValues;
 use crate::trusted_operators;
-use crate::{AccountQuota, Accounts, AccountsError, ApiKey, Coverage, DOMAINS_MAX, Inherited, Principal};
+use crate::{AccountQuota, Accounts, AccountsError, Actor, ApiKey, Coverage, DOMAINS_MAX, Inherited, Principal};
 
 /// The most subdomains of an account's domains that are others'; beyond it no subdomain is covered,
 /// rather than one too many.
@@ -109,28 +110,42 @@ impl Accounts {
         let Some(row) = row.filter(|_| right) else {
             return Ok(None);
         };
+        let account = self.read_account(&row, row.value("domains")?, now_ms).await?;
+        Ok(Some(CheckedKey {
+            hash,
+            read_at_ms: now_ms,
+            expires_at_ms: row.value("expires_at_ms")?,
+            revoked: row.value::<Option<i64>>("revoked_at_ms")?.is_some(),
+            scopes: read_scopes(&row)?,
+            account,
+        }))
+    }
+
+    /// The account of a row with its columns, limited to the domains of `limit`, which are
+    /// separated by commas.
+    pub(crate) async fn read_account(
+        &self,
+        row: &AnyRow,
+        limit: Option<&str>,
+        now_ms: i64,
+    ) -> Result<CheckedAccount, AccountsError> {
         let account_id: String = row.value("account_id")?;
         let mut domains = self.held_domains(&account_id, now_ms, NOT_SUSPENDED).await?;
-        let limit = match row.value::<Option<&str>>("domains")? {
+        let limit = match limit {
             None => None,
             Some(words) => Some(self.key_domains(&account_id, words).await?),
         };
         if let Some(limit) = &limit {
             domains.retain(|held| limit.domains.contains(&held.domain));
         }
-        Ok(Some(CheckedKey {
-            hash,
-            read_at_ms: now_ms,
-            expires_at_ms: row.value("expires_at_ms")?,
-            revoked: row.value::<Option<i64>>("revoked_at_ms")?.is_some(),
+        Ok(CheckedAccount {
             account_id,
             tier: row.parsed("tier")?,
-            quota: AccountQuota::read(&row)?,
-            scopes: read_scopes(&row)?,
+            quota: AccountQuota::read(row)?,
             domains,
             limit,
             trusted_operators: trusted_operators::read(row.value("trusted_operators")?),
-        }))
+        })
     }
 
     /// The limit of a key, as it is stored with commas. Its exceptions are the account's other
@@ -231,36 +246,12 @@ impl CheckedKey {
         if self.expires_at_ms <= now_ms {
             return Err(AuthError::Expired);
         }
-        let holding = |expires_at_ms: i64| expires_at_ms > now_ms;
-        let (mut domains, mut inherited) = (Vec::new(), Vec::new());
-        for held in self.domains.iter().filter(|held| holding(held.expires_at_ms)) {
-            domains.push(held.domain.clone());
-            if let Some(others) = &held.others {
-                let others = others.iter().filter(|(_, expires_at_ms)| holding(*expires_at_ms));
-                let others = others.map(|(domain, _)| domain.clone());
-                let own = self.limit.iter().flat_map(|limit| limit.except.iter().cloned());
-                let own = own.filter(|other| is_below(other, &held.domain));
-                inherited.push(Inherited {
-                    parent: held.domain.clone(),
-                    except: others.chain(own).collect(),
-                });
-            }
-        }
-        Ok(Principal {
-            account_id: self.account_id.clone(),
-            key_id: key_id.to_owned(),
-            tier: self.tier,
-            quota: self.quota,
-            scopes: self.scopes.clone(),
-            domains,
-            inherited,
-            limit: self.limit.clone(),
-            trusted_operators: self.trusted_operators.clone(),
-        })
+        let actor = Actor::Key(key_id.to_owned());
+        Ok(self.account.principal(actor, self.scopes.clone(), now_ms))
     }
 
     /// Whether it is a key of this account.
     pub(crate) fn is_of(&self, account_id: &str) -> bool {
-        self.account_id == account_id
+        self.account.account_id == account_id
     }
 }

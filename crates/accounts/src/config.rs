@@ -31,6 +31,17 @@ pub struct AccountsConfig {
     pub pro_keys_max: u32,
     /// Active API keys of an account, tier enterprise.
     pub enterprise_keys_max: u32,
+    /// Time after which a person's session ends that nobody uses, in minutes.
+    pub session_idle_minutes_max: u32,
+    /// Time after which a person's session ends in any case, in hours.
+    pub session_hours_max: u32,
+}
+
+/// Times after which a session ends.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SessionsMax {
+    pub(crate) idle_ms: i64,
+    pub(crate) whole_ms: i64,
 }
 
 /// Limits of active API keys of an account, by tier. As many replaced keys may work beside them.
@@ -63,6 +74,8 @@ impl Default for AccountsConfig {
             free_keys_max: 5,
             pro_keys_max: 25,
             enterprise_keys_max: 100,
+            session_idle_minutes_max: 720,
+            session_hours_max: 168,
         }
     }
 }
@@ -97,6 +110,9 @@ impl Section for AccountsConfig {
         ] {
             faults.range(key, value, 1..=10_000);
         }
+        // Uses are recorded to the minute.
+        faults.range("session_idle_minutes_max", self.session_idle_minutes_max, 5..=129_600);
+        faults.range("session_hours_max", self.session_hours_max, 1..=2_160);
     }
 }
 
@@ -106,6 +122,13 @@ impl AccountsConfig {
             free: self.free_keys_max,
             pro: self.pro_keys_max,
             enterprise: self.enterprise_keys_max,
+        }
+    }
+
+    pub(crate) fn sessions_max(&self) -> SessionsMax {
+        SessionsMax {
+            idle_ms: i64::from(self.session_idle_minutes_max) * 60_000,
+            whole_ms: i64::from(self.session_hours_max) * 3_600_000,
         }
     }
 

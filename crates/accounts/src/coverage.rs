@@ -77,7 +77,7 @@ mod tests {
     fn subdomains_are_covered_but_for_those_of_others() {
         let principal = Principal {
             account_id: String::new(),
-            key_id: String::new(),
+            actor: crate::TrailActor::Key(String::new()),
             tier: Tier::Free,
             quota: None,
             scopes: Vec::new(),

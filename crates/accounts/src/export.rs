@@ -127,7 +127,22 @@ pub const COLLECTIONS: &[Collection] = &[
             text("subject", "subject"),
             text("email", "email"),
             text("name", "name"),
+            text("role", "role"),
             instant("createdAt", "created_at_ms"),
+        ],
+    },
+    Collection {
+        name: "sessions",
+        table: "sessions",
+        of_account: OWN,
+        order: ["created_at_ms", "id"],
+        columns: &[
+            text("sessionId", "id"),
+            text("userId", "user_id"),
+            instant("signedInAt", "signed_in_at_ms"),
+            instant("seenAt", "seen_at_ms"),
+            instant("createdAt", "created_at_ms"),
+            instant("endsAt", "ends_at_ms"),
         ],
     },
     Collection {

@@ -7,8 +7,9 @@
 //! | [`Domain`], [`Tier`], [`Scope`], [`Lifetime`] | the words of the interface, checked |
 //! | [`AccountInfo`] | an account as whoever runs the deployment sees it |
 //! | [`ApiKey`] | the text of a key; only its hash is stored |
-//! | [`Principal`] | whom an API key speaks for |
-//! | [`User`] | who acts for an account by the word of an identity provider |
+//! | [`Principal`] | whom an API key or a session speaks for |
+//! | [`User`], [`Role`] | who acts for an account by the word of an identity provider, and with which rights |
+//! | [`Session`], [`LoginLink`] | a person in a browser, and a way to sign in without a provider |
 //! | [`Entry`] | the content that a publisher lists |
 //! | [`Page`], [`Cursor`] | lists in parts |
 //! | [`ClientKey`] | a key that signs as a client |
@@ -45,6 +46,7 @@ mod key;
 mod keyed_rows;
 mod lifetime;
 mod limits;
+mod login_link;
 mod mail;
 mod operator;
 mod ownership;
@@ -55,10 +57,13 @@ mod principal;
 mod proof;
 mod publisher_key;
 mod registry;
+mod role;
 mod rotation;
 mod row;
 mod schema;
 mod scope;
+mod secret_token;
+mod session;
 mod shard_map;
 mod store;
 mod tier;
@@ -97,6 +102,7 @@ pub use export::{COLLECTIONS, Collection, Column, ExportValue, ExportedRow};
 pub use key::{IssuedKey, KEYS_LISTED_MAX, KeyInfo, KeyRequest, Revocation};
 pub use lifetime::{Lifetime, LifetimeError, Overlap, OverlapError, URGENT_MS};
 pub use limits::{CHALLENGES_MAX, DOMAINS_MAX, KEY_DOMAINS_MAX, KEYS_PER_CLIENT_MAX};
+pub use login_link::{LOGIN_LINK_MS, LoginLink};
 pub use mail::{ClaimedMail, MailKind, MailSubject, Outbox};
 pub use operator::{
     DirectoryState, DueDirectory, KeySource, NewOperatorKey, OPERATOR_CLIENTS_MAX, OPERATOR_KEYS_MAX, OPERATORS_MAX,
@@ -105,14 +111,17 @@ pub use operator::{
 pub use ownership::{DOMAINS_LISTED_MAX, OwnedDomain, TransferError};
 pub use page::{Cursor, CursorError, Page};
 pub use policy::{ClientPolicy, EntryPolicy, Policy, PolicyConfig, RegistryFindings};
-pub use principal::Principal;
+pub use principal::{Actor, Principal};
 pub use proof::{Proof, SUSPENDED_AFTER};
 pub use publisher_key::{NewKey, PublisherKey};
 pub use registry::{
     ClientClaim, KeyStatus, OperatorPeriod, RegistryCache, RegistryConfig, RegistryUnavailable, RegistryVersions,
 };
+pub use role::{Role, RoleError};
 pub use rotation::{EndedKey, Rotation};
 pub use scope::{Scope, ScopeError, parse_scopes};
+pub use secret_token::SecretToken;
+pub use session::{SESSIONS_LISTED_MAX, SESSIONS_PER_USER_MAX, Session, SessionInfo, SignInMethod};
 pub use shard_map::{
     NewShardMapEntry, RegisteredShardMapEntry, SHARDS_MAX, SPLITS_MAX, ShardMap, ShardMapCache, ShardMapEntry,
     ShardMapError, ShardMapUnavailable,

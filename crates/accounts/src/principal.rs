@@ -1,19 +1,39 @@
 //! Principals.
 
+use std::fmt;
+
 use crate::{AccountQuota, Inherited, KeyDomains, Scope, Tier};
 
-/// Whom an API key speaks for, and what it may do.
+/// Key or person that acts for an account. Its text is that of the audit trail.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Actor {
+    /// An API key, by its public half.
+    Key(String),
+    /// A person with a session, by the user's ID.
+    User(String),
+}
+
+impl fmt::Display for Actor {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Key(id) => write!(out, "key:{id}"),
+            Self::User(id) => write!(out, "user:{id}"),
+        }
+    }
+}
+
+/// Account that an API key or a session speaks for, and the permissions of that key or session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Principal {
     /// The account.
     pub account_id: String,
-    /// The key's public half.
-    pub key_id: String,
+    /// Actor for the audit trail.
+    pub actor: Actor,
     /// Tier of the account.
     pub tier: Tier,
     /// The account's own quota; `None`: that of its tier.
     pub quota: Option<AccountQuota>,
-    /// Permissions of the key, in order.
+    /// Permissions, in order.
     pub scopes: Vec<Scope>,
     /// The account's domains whose verification holds now, lower-case, in order.
     pub domains: Vec<String>,
@@ -27,7 +47,7 @@ pub struct Principal {
 }
 
 impl Principal {
-    /// Whether the key may do this.
+    /// Whether the actor may do this.
     #[must_use]
     pub fn can(&self, scope: Scope) -> bool {
         self.scopes.contains(&scope)

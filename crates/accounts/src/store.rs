@@ -10,7 +10,7 @@ use sqlx::{Any, AnyPool, Transaction};
 
 use crate::checked_key::CheckedKey;
 use crate::circuit::Circuit;
-use crate::config::KeysMax;
+use crate::config::{KeysMax, SessionsMax};
 use crate::engine::{self, DatabaseEngine, Opened};
 use crate::preparation::Preparation;
 use crate::{AccountsConfig, AccountsError};
@@ -27,6 +27,7 @@ pub struct Accounts {
     pub(crate) cache: Arc<Cache<String, Arc<CheckedKey>>>,
     pub(crate) cache_ms_max: i64,
     pub(crate) keys_max: KeysMax,
+    pub(crate) sessions_max: SessionsMax,
     engine: DatabaseEngine,
     preparation: Arc<Preparation>,
     /// Of PostgreSQL; SQLite's file is always reached.
@@ -76,6 +77,7 @@ impl Accounts {
             cache: Arc::new(Cache::new(config.cache_entries_max)),
             cache_ms_max: i64::try_from(config.cache_ms_max).unwrap_or(i64::MAX),
             keys_max: config.keys_max(),
+            sessions_max: config.sessions_max(),
             engine,
             preparation: Arc::new(Preparation::new(engine, url.clone())),
             circuit: (engine == DatabaseEngine::Postgres).then(|| Arc::new(Circuit::new(url, wait_max))),

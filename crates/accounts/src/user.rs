@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use crate::row::RowValues;
 use crate::trail::{self, TrailChange};
-use crate::{AccountQuota, Accounts, AccountsError, Domain, Tier};
+use crate::{AccountQuota, Accounts, AccountsError, Domain, Role, Tier};
 
 /// The longest e-mail address, in bytes (RFC 5321, 4.5.3.1.3, without its brackets).
 const EMAIL_BYTES_MAX: usize = 254;
@@ -42,6 +42,8 @@ pub struct User {
     pub email: Option<Email>,
     /// The name.
     pub name: Option<PersonName>,
+    /// Role in the account.
+    pub role: Role,
     /// When the user came first, in milliseconds since the Unix epoch.
     pub created_at_ms: i64,
     /// Tier of the account.
@@ -142,7 +144,7 @@ impl std::str::FromStr for PersonName {
 macro_rules! select {
     ($rest:literal) => {
         concat!(
-            "SELECT u.id, u.account_id, u.issuer, u.subject, u.email, u.name, u.created_at_ms, a.tier,
+            "SELECT u.id, u.account_id, u.issuer, u.subject, u.email, u.name, u.role, u.created_at_ms, a.tier,
                 a.requests_per_minute, a.requests_per_day,
                 a.deletion_requested_at_ms, a.erase_after_ms FROM users u JOIN accounts a ON a.id = u.account_id ",
             $rest
@@ -170,6 +172,16 @@ impl Accounts {
         row.as_ref().map(read).transpose()
     }
 
+    /// A user by ID; `None` if there is none any more.
+    pub async fn user(&self, user_id: &str) -> Result<Option<User>, AccountsError> {
+        let query = sqlx::query(select!("WHERE u.id = $1")).bind(user_id);
+        let row = self
+            .timed("user", async { Ok(query.fetch_optional(&self.pool).await?) })
+            .await?;
+        row.as_ref().map(read).transpose()
+    }
+
+    /// Makes a user, who owns the account that is made with them.
     async fn sign_up(&self, subject: &Subject) -> Result<User, AccountsError> {
         let now_ms = self.now_ms();
         let user_id = format!("usr_{}", Uuid::now_v7().simple());
@@ -180,14 +192,15 @@ impl Accounts {
         let insert = insert.bind(Tier::Free.as_str()).bind(now_ms);
         insert.execute(&mut *transaction).await?;
         // Whoever comes second waits here for the first, and then adds nothing.
-        let insert = "INSERT INTO users (id, account_id, issuer, subject, email, name, created_at_ms)
-            VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (issuer, subject) DO NOTHING";
+        let insert = "INSERT INTO users (id, account_id, issuer, subject, email, name, role, created_at_ms)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (issuer, subject) DO NOTHING";
         let insert = sqlx::query(insert).bind(&user_id).bind(&account_id);
         let insert = insert
             .bind(&subject.issuer)
             .bind(&subject.subject)
             .bind(subject.email.as_ref().map(Email::as_str))
             .bind(subject.name.as_ref().map(PersonName::as_str))
+            .bind(Role::Owner.as_str())
             .bind(now_ms);
         if insert.execute(&mut *transaction).await?.rows_affected() == 0 {
             transaction.rollback().await?;
@@ -263,6 +276,7 @@ fn read(row: &AnyRow) -> Result<User, AccountsError> {
         subject: row.value("subject")?,
         email: row.value::<Option<String>>("email")?.map(Email),
         name: row.value::<Option<String>>("name")?.map(PersonName),
+        role: row.parsed("role")?,
         created_at_ms: row.value("created_at_ms")?,
         tier: row.parsed("tier")?,
         quota: AccountQuota::read(row)?,

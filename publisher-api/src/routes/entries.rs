@@ -84,7 +84,7 @@ async fn create(
     json::media(&head.headers, JSON)?;
     let request: EntryRequest = json::parse_body(&json::read(body, json::BYTES_MAX).await?)?;
     let new = request.checked(&principal)?;
-    let actor = actor(&principal);
+    let actor = principal.actor.to_string();
     let accounts = &app.deps.accounts;
     let mut outcomes = accounts
         .create_entries(&principal.account_id, &actor, vec![new], app.config.entries_max)
@@ -215,7 +215,7 @@ async fn rectify(
     if let Some(url) = &right.url {
         covered(&principal, url.host())?;
     }
-    let actor = actor(&principal);
+    let actor = principal.actor.to_string();
     let done = accounts
         .rectify_entry(&principal.account_id, &actor, id, right, states.as_deref())
         .await?;
@@ -260,17 +260,18 @@ async fn erase(
             .ok_or_else(unknown)?;
     }
     let done = accounts
-        .erase_entry(&principal.account_id, &actor(&principal), id, states.as_deref())
+        .erase_entry(
+            &principal.account_id,
+            &principal.actor.to_string(),
+            id,
+            states.as_deref(),
+        )
         .await?;
     match done {
         Erased::Done => Ok(StatusCode::NO_CONTENT),
         Erased::Otherwise(state) => Err(otherwise(state)),
         Erased::Unknown => Err(unknown()),
     }
-}
-
-fn actor(principal: &Principal) -> String {
-    format!("key:{}", principal.key_id)
 }
 
 fn unknown() -> Failure {

@@ -118,7 +118,7 @@ async fn request(
 ) -> Result<Response, Failure> {
     let request = stored_request(body, &principal)?;
     own_domains(&app, &principal, &request).await?;
-    let actor = format!("key:{}", principal.key_id);
+    let actor = principal.actor.to_string();
     let accounts = &app.deps.accounts;
     let delay_ms = i64::from(app.config.erasure_delay_hours) * HOUR_MS;
     match accounts
@@ -168,7 +168,7 @@ async fn cancel(
     Path(id): Path<String>,
 ) -> Result<Json<ErasureBody>, Failure> {
     let id = own_erasure(&app, &principal, id).await?.id;
-    let actor = format!("key:{}", principal.key_id);
+    let actor = principal.actor.to_string();
     let accounts = &app.deps.accounts;
     match accounts.cancel_erasure(&principal.account_id, &id, &actor).await? {
         CancelledErasure::Cancelled(erasure) => Ok(Json(ErasureBody::from(*erasure))),
@@ -207,7 +207,7 @@ async fn own_erasure(app: &PublisherState, principal: &Principal, id: String) ->
         return Err(unknown());
     }
     let erasure = app.deps.accounts.erasure(&principal.account_id, &id).await?;
-    let is_own = |erasure: &Erasure| principal.limit.is_none() || erasure.actor == format!("key:{}", principal.key_id);
+    let is_own = |erasure: &Erasure| principal.limit.is_none() || erasure.actor == principal.actor.to_string();
     erasure.filter(is_own).ok_or_else(unknown)
 }
 

@@ -23,7 +23,7 @@ use self::shape::{
     NewOperatorBody, NewOperatorKeyBody, OperatorBody, OperatorDetailBody, OperatorKeyBody, OperatorsBody,
 };
 use super::key_domains;
-use super::verification::{actor, take_looks};
+use super::verification::take_looks;
 use crate::operators::{operator_key, possession};
 use crate::state::PublisherState;
 
@@ -58,7 +58,7 @@ async fn create(
         .domain
         .parse()
         .map_err(|error: accounts::DomainError| faulty("/domain", error.to_string()))?;
-    let (accounts, actor) = (&app.deps.accounts, actor(&principal));
+    let (accounts, actor) = (&app.deps.accounts, principal.actor.to_string());
     key_domains::allow(&principal, domain.as_str())?;
     let created = accounts.create_operator(&principal.account_id, &actor, &domain).await;
     Ok(Json(OperatorBody::from(&created.map_err(refusal)?)))
@@ -143,7 +143,9 @@ async fn add_key(
         Failure::new(Kind::KeyNotProven, detail)
     })?;
     let new = operator_key(&key, KeySource::Registered);
-    let added = accounts.add_operator_key(&operator, &actor(&principal), &new).await;
+    let added = accounts
+        .add_operator_key(&operator, &principal.actor.to_string(), &new)
+        .await;
     added.map_err(refusal)?;
     let period = newest_period(&app, &operator, &key.thumbprint).await?;
     Ok(Json(OperatorKeyBody::from(&period)))
@@ -173,7 +175,7 @@ async fn end_key(
 ) -> Result<StatusCode, Failure> {
     let operator = find(&app, &principal, &id).await?;
     let key = newest_period(&app, &operator, &thumbprint).await?.key;
-    let (accounts, actor) = (&app.deps.accounts, actor(&principal));
+    let (accounts, actor) = (&app.deps.accounts, principal.actor.to_string());
     accounts.end_operator_key(&operator, &actor, key.fingerprint).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -203,7 +205,7 @@ async fn claim(
 ) -> Result<StatusCode, Failure> {
     let operator = find_proven(&app, &principal, &id).await?;
     let client_id = client(&client_id)?;
-    let (accounts, actor) = (&app.deps.accounts, actor(&principal));
+    let (accounts, actor) = (&app.deps.accounts, principal.actor.to_string());
     let claimed = accounts.claim_client(&operator, &actor, client_id).await;
     claimed.map_err(refusal)?;
     Ok(StatusCode::NO_CONTENT)
@@ -233,7 +235,7 @@ async fn release(
     let client_id = client(&client_id)?;
     let accounts = &app.deps.accounts;
     accounts
-        .release_client(&operator, &actor(&principal), client_id)
+        .release_client(&operator, &principal.actor.to_string(), client_id)
         .await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -14,7 +14,6 @@ use web::{Failure, JsonBody};
 
 use super::key_domains;
 use super::operators::faulty;
-use super::verification::actor;
 use crate::state::PublisherState;
 
 pub(crate) fn routes() -> OpenApiRouter<Arc<PublisherState>> {
@@ -72,7 +71,7 @@ async fn replace(
     let domains = parsed.collect::<Result<Vec<Domain>, Failure>>()?;
     let accounts = &app.deps.accounts;
     let operators = accounts
-        .set_trusted_operators(&principal.account_id, &domains, &actor(&principal))
+        .set_trusted_operators(&principal.account_id, &domains, &principal.actor.to_string())
         .await?;
     Ok(Json(TrustedOperatorsBody { operators }))
 }

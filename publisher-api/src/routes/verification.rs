@@ -67,7 +67,7 @@ async fn generate(
     allowed(&principal, &domains)?;
     let request = ChallengeRequest {
         account_id: &principal.account_id,
-        actor: &actor(&principal),
+        actor: &principal.actor.to_string(),
         domains: &domains,
         method: body.method.unwrap_or(VerificationMethod::Dns),
         include_subdomains: body.include_subdomains,
@@ -106,7 +106,7 @@ async fn renew(
     for (domain, verification) in domains.iter().zip(state) {
         let request = ChallengeRequest {
             account_id: &principal.account_id,
-            actor: &actor(&principal),
+            actor: &principal.actor.to_string(),
             domains: std::slice::from_ref(domain),
             // What the operator vouched for has no method to repeat.
             method: body
@@ -251,7 +251,7 @@ async fn revoke(
     key_domains::allow(&principal, domain.as_str())?;
     let accounts = &app.deps.accounts;
     if accounts
-        .revoke_verification(&principal.account_id, &actor(&principal), &domain)
+        .revoke_verification(&principal.account_id, &principal.actor.to_string(), &domain)
         .await?
     {
         return Ok(StatusCode::NO_CONTENT);
@@ -417,7 +417,7 @@ async fn check_one(
         let has = |is_met: &dyn Fn(&str) -> bool| look.tokens.iter().any(|token| is_met(token));
         let mut challenges = state.challenges.iter().filter(|challenge| challenge.method == *method);
         if let Some(challenge) = challenges.find(|challenge| has(&|token| challenge.is_met_by(token))) {
-            match accounts.verify(&actor(principal), challenge).await {
+            match accounts.verify(&principal.actor.to_string(), challenge).await {
                 Ok(verification) => return Ok(DomainCheck::verified(&verification)),
                 Err(error @ VerifyError::DomainHeld(_)) => {
                     return Err(Failure::new(Kind::DomainHeld, error.to_string()));
@@ -432,7 +432,7 @@ async fn check_one(
         }
         let proof = state.proof.as_ref().filter(|proof| proof.method == *method);
         if let Some(proof) = proof.filter(|proof| has(&|token| proof.is_met_by(token)))
-            && accounts.proof_found(proof, &actor(principal)).await?
+            && accounts.proof_found(proof, &principal.actor.to_string()).await?
         {
             let verification = accounts.verification(&principal.account_id, domain).await?;
             if let Some(verification) = verification.filter(|verification| verification.holds(now_ms)) {
@@ -456,10 +456,6 @@ async fn check_one(
         .unwrap_or_else(|| DomainCheck::unproven(domain, reason));
     check.attempts = attempts;
     Ok(check)
-}
-
-pub(super) fn actor(principal: &Principal) -> String {
-    format!("key:{}", principal.key_id)
 }
 
 /// Checks that the key may act on each of `domains`.

@@ -35,8 +35,10 @@ const OF_OPERATOR: &str = "operator_id IN (SELECT operator_id FROM operators WHE
 /// Tables that can have many rows of an account, besides entries.
 const MANY: [OwnedTable; 2] = [owned("trail", "id"), owned("mails", "id")];
 /// Tables that lose an account's rows at once, those that others refer to last.
-const FEW: [OwnedTable; 9] = [
+const FEW: [OwnedTable; 11] = [
     owned("challenges", "id"),
+    owned("sessions", "id"),
+    owned("login_links", "token_hash"),
     OwnedTable {
         table: "operator_clients",
         key: "client_id",

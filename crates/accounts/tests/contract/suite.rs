@@ -48,6 +48,7 @@ mod mails;
 mod operators;
 mod own_keys;
 mod registry;
+mod sessions;
 mod shard_map;
 mod users;
 mod verifications;
@@ -65,6 +66,7 @@ nouns! {
     operators,
     own_keys,
     registry,
+    sessions,
     shard_map,
     users,
     verifications,

@@ -11,7 +11,6 @@ use service::problem::Kind;
 use tokio::time::{Instant, timeout_at};
 use web::{Failure, json};
 
-use super::actor;
 use super::shape::{BulkAnswer, EntryRequest, LineOutcome, Refusal};
 use crate::state::PublisherState;
 
@@ -36,7 +35,7 @@ pub(super) async fn create(
     if declared.is_some_and(|bytes| bytes > lines.bytes_max) {
         return Err(lines.too_long());
     }
-    let actor = actor(principal);
+    let actor = principal.actor.to_string();
     let mut answer = BulkAnswer::default();
     loop {
         let chunk = TransactionLines::gather(&mut lines, principal).await?;

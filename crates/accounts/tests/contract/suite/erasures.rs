@@ -3,7 +3,7 @@
 use accounts::{
     Accounts, COLLECTIONS, Cancellation, CancelledErasure, Coverage, ERASURES_OPEN_MAX, EntryAuthors, EntryContent,
     EntryTitle, EntryUrl, ErasedEntries, Erasure, ErasureState, ExportValue, Inherited, KeyRequest, MailKind,
-    MailSubject, NewEntry, NewErasure, RequestedErasure, Scope, Subject, User, UserChange,
+    MailSubject, NewEntry, NewErasure, RequestedErasure, Role, Scope, SignInMethod, Subject, User, UserChange,
 };
 use sqlx::Row;
 use uuid::Uuid;
@@ -534,6 +534,10 @@ async fn an_account_goes_whole_once_its_time_is_over(fixture: Fixture) {
     };
     let key = accounts.create_key(&gone, erasure_request, KEY).await.unwrap();
     accounts.authenticate(&key.api_key).await.unwrap();
+    let user = accounts.sign_in(&subject).await.unwrap();
+    let session = accounts.start_session(&user, SignInMethod::Provider, START_MS, None);
+    session.await.unwrap();
+    accounts.create_login_link(Some(&gone), Role::Owner).await.unwrap();
     entries(&accounts, &gone, 0..3).await;
     entries(&accounts, &stays.account_id, 10..12).await;
     let all_entries = NewErasure {
@@ -589,7 +593,15 @@ async fn an_account_goes_whole_once_its_time_is_over(fixture: Fixture) {
     }
     assert!(accounts.authenticate(&key.api_key).await.is_err());
     assert!(!accounts.begin_account_erasure(&gone).await.unwrap());
-    for table in ["entries", "api_keys", "users", "domains", "challenges"] {
+    for table in [
+        "entries",
+        "api_keys",
+        "users",
+        "domains",
+        "challenges",
+        "sessions",
+        "login_links",
+    ] {
         let left = format!("SELECT COUNT(*) FROM {table} WHERE account_id = '{gone}'");
         assert_eq!(rows(&fixture, &left).await, 0, "{table}");
     }

@@ -153,8 +153,8 @@ async fn a_key_of_ones_own_speaks_for_the_account(fixture: Fixture) {
     assert_eq!(issued.scopes, [Scope::Read, Scope::Write]);
     let principal = accounts.authenticate(&issued.api_key).await.unwrap();
     assert_eq!(
-        (principal.account_id, principal.key_id),
-        (operators.account_id.clone(), issued.key_id.clone())
+        (principal.account_id, principal.actor.to_string()),
+        (operators.account_id.clone(), format!("key:{}", issued.key_id))
     );
     let existing = accounts
         .key(&operators.account_id, &issued.key_id)

@@ -1,0 +1,145 @@
+//! Login links: what whoever runs the deployment hands to a person who has no identity provider.
+
+use sqlx::{Any, Transaction};
+use uuid::Uuid;
+
+use crate::row::RowValues;
+use crate::trail::{self, TrailChange};
+use crate::{Accounts, AccountsError, Role, SecretToken, Subject, User};
+
+/// Life of a login link, in milliseconds.
+pub const LOGIN_LINK_MS: i64 = 15 * 60_000;
+/// `issuer` of the users that login links make: no identity provider's.
+const ISSUER: &str = "receipts-login-link";
+/// `subject` of the user for whom a link makes an account.
+const FIRST: &str = "first";
+
+/// A login link that can be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoginLink {
+    /// The account and its name; `None`: using the link makes an account.
+    pub account: Option<(String, String)>,
+    /// Role of whoever uses it.
+    pub role: Role,
+}
+
+impl Accounts {
+    /// Makes a login link, for an account that exists or for a new one, on behalf of the operator.
+    ///
+    /// # Errors
+    /// [`AccountsError::UnknownAccount`]; the store fails; the system has no randomness.
+    pub async fn create_login_link(&self, account_id: Option<&str>, role: Role) -> Result<SecretToken, AccountsError> {
+        let now_ms = self.now_ms();
+        let token = SecretToken::generate()?;
+        let work = async {
+            let mut transaction = self.begin().await?;
+            let expired = sqlx::query("DELETE FROM login_links WHERE expires_at_ms <= $1").bind(now_ms);
+            expired.execute(&mut *transaction).await?;
+            if let Some(account_id) = account_id {
+                let query = sqlx::query("SELECT id FROM accounts WHERE id = $1").bind(account_id);
+                if query.fetch_optional(&mut *transaction).await?.is_none() {
+                    return Err(AccountsError::UnknownAccount(account_id.to_owned()));
+                }
+                let change = TrailChange {
+                    account_id,
+                    actor: "operator",
+                    action: "login-link.create",
+                    subject: account_id,
+                    detail: role.as_str(),
+                    at_ms: now_ms,
+                };
+                trail::note(&mut transaction, &change).await?;
+            }
+            let insert =
+                "INSERT INTO login_links (token_hash, account_id, role, expires_at_ms) VALUES ($1, $2, $3, $4)";
+            let insert = sqlx::query(insert).bind(token.stored_hash()).bind(account_id);
+            let insert = insert.bind(role.as_str()).bind(now_ms.saturating_add(LOGIN_LINK_MS));
+            insert.execute(&mut *transaction).await?;
+            transaction.commit().await?;
+            Ok(())
+        };
+        self.timed("create_login_link", work).await?;
+        Ok(token)
+    }
+
+    /// The login link of this token, if it can be used. It isn't used by that.
+    pub async fn login_link(&self, token: &SecretToken) -> Result<Option<LoginLink>, AccountsError> {
+        let query = "SELECT l.account_id, l.role, a.name FROM login_links l LEFT JOIN accounts a ON a.id = l.account_id
+            WHERE l.token_hash = $1 AND l.expires_at_ms > $2";
+        let query = sqlx::query(query).bind(token.stored_hash()).bind(self.now_ms());
+        let row = self
+            .timed("login_link", async { Ok(query.fetch_optional(&self.pool).await?) })
+            .await?;
+        let Some(row) = row else { return Ok(None) };
+        let (id, name): (Option<String>, Option<String>) = (row.value("account_id")?, row.value("name")?);
+        Ok(Some(LoginLink {
+            account: id.zip(name),
+            role: row.parsed("role")?,
+        }))
+    }
+
+    /// Uses a login link: returns its user, who is made at the first time. `None` if it was used
+    /// before or has expired: of many who use it at one time, one succeeds.
+    pub async fn use_login_link(&self, token: &SecretToken) -> Result<Option<User>, AccountsError> {
+        let Some(link) = self.login_link(token).await? else {
+            return Ok(None);
+        };
+        let account_id = link.account.map(|(id, _)| id);
+        let subject = Subject {
+            issuer: ISSUER.to_owned(),
+            subject: match &account_id {
+                Some(account_id) => format!("{account_id}:{}", link.role),
+                None => FIRST.to_owned(),
+            },
+            email: None,
+            name: None,
+        };
+        let work = async {
+            let mut transaction = self.begin().await?;
+            let take = "DELETE FROM login_links WHERE token_hash = $1 AND expires_at_ms > $2";
+            let take = sqlx::query(take).bind(token.stored_hash()).bind(self.now_ms());
+            if take.execute(&mut *transaction).await?.rows_affected() == 0 {
+                return Ok(None);
+            }
+            let user_id = match &account_id {
+                None => None,
+                Some(account_id) => Some(
+                    self.link_user(&mut transaction, account_id, link.role, &subject)
+                        .await?,
+                ),
+            };
+            transaction.commit().await?;
+            Ok(Some(user_id))
+        };
+        match self.timed("use_login_link", work).await? {
+            None => Ok(None),
+            Some(None) => self.sign_in(&subject).await.map(Some),
+            Some(Some(user_id)) => self.user(&user_id).await,
+        }
+    }
+
+    /// The ID of the user that login links of this account and role have, made if there is none.
+    async fn link_user(
+        &self,
+        transaction: &mut Transaction<'static, Any>,
+        account_id: &str,
+        role: Role,
+        subject: &Subject,
+    ) -> Result<String, AccountsError> {
+        let query = "SELECT id FROM users WHERE account_id = $1 AND issuer = $2 AND role = $3
+            ORDER BY created_at_ms, id LIMIT 1";
+        let query = sqlx::query_scalar(query).bind(account_id).bind(ISSUER);
+        let found: Option<String> = query.bind(role.as_str()).fetch_optional(&mut **transaction).await?;
+        if let Some(id) = found {
+            return Ok(id);
+        }
+        let (id, now_ms) = (format!("usr_{}", Uuid::now_v7().simple()), self.now_ms());
+        let insert = "INSERT INTO users (id, account_id, issuer, subject, role, created_at_ms)
+            VALUES ($1, $2, $3, $4, $5, $6)";
+        let insert = sqlx::query(insert).bind(&id).bind(account_id).bind(&subject.issuer);
+        let insert = insert.bind(&subject.subject).bind(role.as_str()).bind(now_ms);
+        insert.execute(&mut **transaction).await?;
+        trail::note_action(transaction, account_id, "operator", "user.create", &id, now_ms).await?;
+        Ok(id)
+    }
+}
