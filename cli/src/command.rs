@@ -5,8 +5,8 @@ use clap::{Parser, Subcommand};
 use crate::failure::{CommandFailure, CommandOutcome, EXIT_CODES};
 use crate::{
     accounts, audit, canonicalize, clients, completions, config, dev_token, domains, help_groups, idle, keygen, keys,
-    man, migrate, new, operators, rejected, relay, repair, rewind, send, serve, shards, sign, tail, up, usage, verify,
-    version,
+    login_link, man, migrate, new, operators, rejected, relay, repair, rewind, send, serve, shards, sign, tail, up,
+    usage, verify, version,
 };
 
 /// Signed usage receipts: make keys, sign, send, verify, and run the whole service
@@ -40,6 +40,7 @@ pub(crate) enum Command {
     Serve(Box<serve::Serve>),
     Accounts(accounts::AccountsCommand),
     Keys(keys::Keys),
+    LoginLink(login_link::LoginLinkCommand),
     DevToken(dev_token::DevToken),
     Domains(domains::Domains),
     Clients(clients::Clients),
@@ -76,6 +77,7 @@ impl Cli {
             Command::Serve(command) => command.run(),
             Command::Accounts(command) => command.run(),
             Command::Keys(command) => command.run(),
+            Command::LoginLink(command) => command.run(),
             Command::DevToken(command) => command.run(),
             Command::Domains(command) => command.run(),
             Command::Clients(command) => command.run(),

@@ -21,7 +21,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("For publishers, to see and check who used content", &["tail", "verify"]),
     (
         "For SREs, on accounts and keys",
-        &["keys", "accounts", "domains", "clients", "operators"],
+        &["keys", "accounts", "login-link", "domains", "clients", "operators"],
     ),
     (
         "For SREs, to run the service",

@@ -42,6 +42,7 @@ pub mod key_file;
 pub mod keygen;
 pub mod keys;
 pub mod listing;
+pub mod login_link;
 pub mod man;
 pub mod migrate;
 pub mod new;

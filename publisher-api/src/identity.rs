@@ -1,23 +1,39 @@
-//! Extractor of a person: a JWT, and the user it is about.
+//! Layer of addresses about a person: a JWT or a session's cookie, and the user behind it.
 
 use std::sync::Arc;
 
-use accounts::User;
+use accounts::{Role, SecretToken, Session, User};
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use http::{HeaderMap, HeaderValue};
+use http::{Extensions, HeaderMap, HeaderValue, Method, header};
 use service::problem::{Kind, Problem};
 use web::Failure;
-use web::access::account_quota;
+use web::access::{Gatekeeper, account_quota, people_bucket};
+use web::session;
 
 use crate::jwt::TokenError;
 use crate::state::PublisherState;
 
-/// The user behind a request with a JWT.
+/// The user behind a request with a JWT or a session.
 #[derive(Debug, Clone)]
 pub(crate) struct Identity {
     pub(crate) user: User,
+    /// The session and its secret; none with a JWT.
+    pub(crate) session: Option<(Session, SecretToken)>,
+}
+
+/// Dependencies of the layer.
+#[derive(Clone)]
+pub(crate) struct IdentityGate {
+    pub(crate) app: Arc<PublisherState>,
+    /// Finds sessions.
+    pub(crate) gatekeeper: Gatekeeper,
+    /// Role that a request with this method needs. What only owners may do, a session does for ten
+    /// minutes after its sign-in.
+    pub(crate) role: fn(&Method) -> Role,
+    /// Whether a JWT is a credential here: sessions are about cookies alone.
+    pub(crate) takes_jwt: bool,
 }
 
 impl Identity {
@@ -32,29 +48,40 @@ impl Identity {
     }
 }
 
-/// The layer of every address that needs a JWT: checks it, makes the user at the first time, counts
-/// the request by the account within its quota, and puts an `Arc<Identity>` beside it.
-/// The quota's headers are on every answer to a valid token.
-///
-/// The count is apart from that of the account's API keys: a key that uses up the quota can still
-/// be revoked.
-pub(crate) async fn identity(State(app): State<Arc<PublisherState>>, mut request: Request, next: Next) -> Response {
-    let identity = match identified(&app, request.headers()).await {
+/// Role for addresses where everybody in an account reads, and owners change.
+pub(crate) fn owners_change(method: &Method) -> Role {
+    match *method {
+        Method::GET | Method::HEAD => Role::Reader,
+        _ => Role::Owner,
+    }
+}
+
+/// Checks the credential, makes the user of a JWT at the first time, counts the request by the
+/// account within its people's quota, checks the role, and puts an `Arc<Identity>` beside the
+/// request. The quota's headers are on every answer to a valid credential.
+pub(crate) async fn identity(State(gate): State<IdentityGate>, mut request: Request, next: Next) -> Response {
+    let identity = match gate
+        .identified(request.method(), request.headers(), request.extensions())
+        .await
+    {
         Ok(identity) => identity,
         Err(failure) => return failure.into_response(),
     };
-    let quota = account_quota(&app.deps.quotas, identity.user.tier, identity.user.quota);
-    let decision = app
-        .deps
+    let deps = &gate.app.deps;
+    let quota = account_quota(&deps.quotas, identity.user.tier, identity.user.quota);
+    let decision = deps
         .limiter
-        .take(&format!("people:{}", identity.account_id()), 1, &quota)
+        .take(&people_bucket(identity.account_id()), 1, &quota)
         .await;
     let mut response = match decision.problem(1) {
         Some(problem) => Failure::from(problem).into_response(),
-        None => {
-            request.extensions_mut().insert(Arc::new(identity));
-            next.run(request).await
-        }
+        None => match gate.allow(&identity, request.method()) {
+            Ok(()) => {
+                request.extensions_mut().insert(Arc::new(identity));
+                next.run(request).await
+            }
+            Err(failure) => failure.into_response(),
+        },
     };
     decision.write_headers(response.headers_mut());
     response
@@ -63,12 +90,51 @@ pub(crate) async fn identity(State(app): State<Arc<PublisherState>>, mut request
     response
 }
 
-async fn identified(app: &PublisherState, headers: &HeaderMap) -> Result<Identity, Failure> {
-    let token = token(headers)?;
-    let accounts = &app.deps.accounts;
-    let subject = app.deps.authority.subject(token, accounts.now_ms()).await?;
-    let user = accounts.sign_in(&subject).await?;
-    Ok(Identity { user })
+impl IdentityGate {
+    async fn identified(
+        &self,
+        method: &Method,
+        headers: &HeaderMap,
+        extensions: &Extensions,
+    ) -> Result<Identity, Failure> {
+        let accounts = &self.app.deps.accounts;
+        let cookie = match headers.contains_key(header::AUTHORIZATION) {
+            true => None,
+            false => session::token(headers)?,
+        };
+        match cookie {
+            Some(token) => {
+                let session = self.gatekeeper.session(&token, method, headers, extensions).await?;
+                let user = accounts.user(&session.user_id).await?.ok_or_else(session::none)?;
+                let session = Some((session, token));
+                Ok(Identity { user, session })
+            }
+            None if self.takes_jwt => {
+                let text = token(headers)?;
+                let subject = self.app.deps.authority.subject(text, accounts.now_ms()).await?;
+                let user = accounts.sign_in(&subject).await?;
+                Ok(Identity { user, session: None })
+            }
+            None => Err(session::none()),
+        }
+    }
+
+    fn allow(&self, identity: &Identity, method: &Method) -> Result<(), Failure> {
+        let needed = (self.role)(method);
+        if identity.user.role < needed {
+            let detail = format!(
+                "this needs the role {needed}, and yours is {}: ask an owner",
+                identity.user.role
+            );
+            return Err(Failure::new(Kind::InsufficientRole, detail));
+        }
+        match &identity.session {
+            Some((session, _)) if needed == Role::Owner => {
+                session::check_fresh(session.signed_in_at_ms, self.app.deps.accounts.now_ms())
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 fn token(headers: &HeaderMap) -> Result<&str, Failure> {

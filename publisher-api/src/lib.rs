@@ -10,7 +10,7 @@
 //! - `lease`: work that one replica does for all
 //! - `operators`: key directories of AI operators, and proofs of possession
 //! - `openapi`: the document of all of them (OpenAPI 3.1), made from the code
-//! - [`jwt`]: tokens of an identity provider; `identity`: the user behind one
+//! - [`jwt`]: tokens of an identity provider; `identity`: the user behind one, or behind a session
 //! - `readiness`: whether the engines answer
 //!
 //! A client shows an API key, whose scope must be `read` for GET, `erase` where something is

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use utoipa::OpenApi;
 use utoipa::openapi::OpenApi as Document;
+use utoipa::openapi::security::{ApiKey, ApiKeyValue, SecurityScheme};
 use utoipa_axum::router::OpenApiRouter;
 use web::openapi::{ProblemBody, ProblemError, bearer, operations, tell_headers};
 
@@ -23,6 +24,7 @@ use crate::state::PublisherState;
         (name = "entries", description = "The content you list, and lookups by URL for everybody"),
         (name = "data", description = "Access, portability, erasure"),
         (name = "user", description = "The person behind a JWT"),
+        (name = "sessions", description = "People who signed in with a browser"),
         (name = "service", description = "The service itself"),
     ),
 )]
@@ -50,6 +52,12 @@ pub(crate) fn finished(mut document: Document) -> Document {
             "A token of the identity provider that the operator has configured",
         ),
     );
+    let cookie = ApiKeyValue::with_description(
+        web::session::COOKIE,
+        "The session of a person, for the dashboard of the same address. It also does what an API key or a JWT does, with \
+         the permissions of the person's role; requests that change something need X-CSRF-Token beside it",
+    );
+    components.add_security_scheme("session", SecurityScheme::ApiKey(ApiKey::Cookie(cookie)));
     tell_headers(&mut document);
     // Handlers of several tags have one name, and IDs must be unique.
     for operation in operations(&mut document) {

@@ -2,21 +2,27 @@
 
 use std::sync::Arc;
 
-use accounts::Scope;
-use axum::{Router, middleware};
+use accounts::{Role, Scope};
+use axum::{Extension, Router, middleware};
 use utoipa::openapi::OpenApi as Document;
 use utoipa_axum::router::OpenApiRouter;
 use web::access::Gatekeeper;
 use web::envelope::Envelope;
 
+use crate::identity::{self, IdentityGate};
 use crate::state::PublisherState;
-use crate::{identity, openapi, routes};
+use crate::{openapi, routes};
 
 /// All addresses that need no credential.
 fn open() -> OpenApiRouter<Arc<PublisherState>> {
     OpenApiRouter::new()
         .merge(routes::index::routes())
         .merge(routes::lookup::routes())
+}
+
+/// All addresses at which people sign in.
+fn signing_in() -> OpenApiRouter<Arc<PublisherState>> {
+    routes::login_link::routes()
 }
 
 /// All addresses that need an API key with the scope `read` or `write`.
@@ -37,11 +43,21 @@ fn with_erase_scope() -> OpenApiRouter<Arc<PublisherState>> {
         .merge(routes::erasures::erasing())
 }
 
-/// All addresses that need a JWT.
-fn with_jwt() -> OpenApiRouter<Arc<PublisherState>> {
+/// All addresses that need a JWT, and an owner to change something.
+fn with_owner() -> OpenApiRouter<Arc<PublisherState>> {
     OpenApiRouter::new()
         .merge(routes::keys::routes())
-        .merge(routes::user::routes())
+        .merge(routes::user::of_account())
+}
+
+/// All addresses that need a JWT, about the person alone.
+fn with_jwt() -> OpenApiRouter<Arc<PublisherState>> {
+    routes::user::routes()
+}
+
+/// All addresses that need a session.
+fn with_session() -> OpenApiRouter<Arc<PublisherState>> {
+    routes::sessions::routes()
 }
 
 /// All addresses.
@@ -58,17 +74,37 @@ pub(crate) fn router(app: &Arc<PublisherState>) -> Router {
         scope: |_| Scope::Erase,
         ..gatekeeper.clone()
     };
+    let person = IdentityGate {
+        app: Arc::clone(app),
+        gatekeeper: gatekeeper.clone(),
+        role: |_| Role::Reader,
+        takes_jwt: true,
+    };
+    let owner = IdentityGate {
+        role: identity::owners_change,
+        ..person.clone()
+    };
+    let session = IdentityGate {
+        takes_jwt: false,
+        ..person.clone()
+    };
     let around = Envelope {
         api: "publisher",
         head_bytes_max: app.config.head_bytes_max,
     };
+    let signing_in = signing_in().route_layer(Extension(gatekeeper.clone()));
     let keyed = with_api_key().route_layer(middleware::from_fn_with_state(gatekeeper, web::access::api_key));
     let erasing = with_erase_scope().route_layer(middleware::from_fn_with_state(eraser, web::access::api_key));
-    let personal = with_jwt().route_layer(middleware::from_fn_with_state(Arc::clone(app), identity::identity));
+    let owned = with_owner().route_layer(middleware::from_fn_with_state(owner, identity::identity));
+    let personal = with_jwt().route_layer(middleware::from_fn_with_state(person, identity::identity));
+    let sessions = with_session().route_layer(middleware::from_fn_with_state(session, identity::identity));
     let (routes, document) = openapi::router()
         .merge(keyed)
         .merge(erasing)
+        .merge(owned)
         .merge(personal)
+        .merge(sessions)
+        .merge(signing_in)
         .merge(open())
         .split_for_parts();
     around.start_at_zero(document.paths.paths.keys());
@@ -87,7 +123,10 @@ pub fn document() -> Document {
     let all = openapi::router()
         .merge(with_api_key())
         .merge(with_erase_scope())
+        .merge(with_owner())
         .merge(with_jwt())
+        .merge(with_session())
+        .merge(signing_in())
         .merge(open());
     openapi::finished(all.into_openapi())
 }

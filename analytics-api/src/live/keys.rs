@@ -1,4 +1,4 @@
-//! API keys of open streams, rechecked from time to time, once for all streams of a key.
+//! Credentials of open streams, rechecked from time to time, once for all streams of a credential.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -7,22 +7,23 @@ use std::time::Duration;
 use accounts::{Accounts, AuthError, Principal, Scope};
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, watch};
+use web::Credential;
 use web::shares::Shares;
 
 /// Reason why a stream must end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StreamEnd {
-    /// The key was revoked, has expired or lost its scope.
+    /// The key was revoked, has expired or lost its scope; the session has ended.
     Key,
     /// The account's domains or trusted operators have changed.
     Domains,
 }
 
-/// All keys that have streams.
+/// All keys and sessions that have streams.
 pub(super) struct StreamedKeys {
     streams: Shares,
     age_max: Duration,
-    by_bearer: Mutex<HashMap<String, Weak<StreamedKey>>>,
+    by_secret: Mutex<HashMap<String, Weak<StreamedKey>>>,
 }
 
 /// A key's principal; `None` once the key is invalid.
@@ -42,20 +43,30 @@ impl StreamedKeys {
         Self {
             streams: Shares::new(streams_max),
             age_max,
-            by_bearer: Mutex::default(),
+            by_secret: Mutex::default(),
         }
     }
 
-    /// Admits a stream of `principal`, whose API key is `bearer`; `None` if the key has as many
-    /// streams as allowed.
-    pub(super) fn admit(&self, accounts: &Accounts, principal: &Arc<Principal>, bearer: String) -> Option<StreamKey> {
+    /// Admits a stream of `principal`, who has shown `credential`; `None` if the key or the person
+    /// has as many streams as allowed.
+    pub(super) fn admit(
+        &self,
+        accounts: &Accounts,
+        principal: &Arc<Principal>,
+        credential: Credential,
+    ) -> Option<StreamKey> {
         let stream = self.streams.of(&principal.actor.to_string()).try_acquire_owned().ok()?;
-        let mut by_bearer = self.by_bearer.lock();
-        by_bearer.retain(|_, key| key.strong_count() > 0);
-        let key = by_bearer.get(&bearer).and_then(Weak::upgrade).unwrap_or_else(|| {
+        let (secret, mut by_secret) = (credential.secret(), self.by_secret.lock());
+        by_secret.retain(|_, key| key.strong_count() > 0);
+        let key = by_secret.get(&secret).and_then(Weak::upgrade).unwrap_or_else(|| {
             let key = Arc::new(StreamedKey(watch::Sender::new(None)));
-            by_bearer.insert(bearer.clone(), Arc::downgrade(&key));
-            tokio::spawn(recheck(accounts.clone(), bearer, self.age_max, Arc::downgrade(&key)));
+            by_secret.insert(secret, Arc::downgrade(&key));
+            tokio::spawn(recheck(
+                accounts.clone(),
+                credential,
+                self.age_max,
+                Arc::downgrade(&key),
+            ));
             key
         });
         // Authenticated now: newer than the last check.
@@ -70,13 +81,13 @@ impl StreamedKeys {
 }
 
 /// Rechecks a key while it has streams. An unavailable account store ends no stream.
-async fn recheck(accounts: Accounts, bearer: String, age_max: Duration, key: Weak<StreamedKey>) {
+async fn recheck(accounts: Accounts, credential: Credential, age_max: Duration, key: Weak<StreamedKey>) {
     loop {
         tokio::time::sleep(age_max).await;
         if key.strong_count() == 0 {
             return;
         }
-        let current = match accounts.authenticate(&bearer).await {
+        let current = match credential.principal(&accounts).await {
             Ok(principal) => principal.can(Scope::Read).then(|| Arc::new(principal)),
             Err(AuthError::Unavailable(error)) => {
                 tracing::debug!(%error, "the API key of a live stream can't be rechecked");

@@ -32,8 +32,8 @@ use service::problem::{Kind, Problem};
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use warehouse::{QueryScope, WarehouseError};
-use web::Failure;
 use web::shares::Shares;
+use web::{Credential, Failure};
 
 use self::keys::StreamedKeys;
 use self::subscriber::{Begin, Feed, Subscriber};
@@ -70,8 +70,8 @@ pub(crate) struct Live {
 /// Request for a stream.
 struct Subscription {
     principal: Arc<Principal>,
-    /// The API key, which is rechecked.
-    bearer: String,
+    /// Credential, which is rechecked.
+    credential: Credential,
     scope: QueryScope,
     zone: String,
     tz: TimeZone,
@@ -113,7 +113,9 @@ impl Live {
         let permit = permit.map_err(|_| full("as many live streams are open as allowed"))?;
         let account_permit = self.account_streams.of(&principal.account_id).try_acquire_owned();
         let account_permit = account_permit.map_err(|_| account_full("live streams"))?;
-        let admitted = self.keys.admit(&self.app.deps.accounts, principal, subscription.bearer);
+        let admitted = self
+            .keys
+            .admit(&self.app.deps.accounts, principal, subscription.credential);
         let key = admitted.ok_or_else(|| {
             let streams = self.key_streams_max;
             let detail = format!("this API key has {streams} live streams, as many as it may; end one first");

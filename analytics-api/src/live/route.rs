@@ -14,7 +14,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
 use service::problem::{Kind, Problem};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use web::Failure;
+use web::{Credential, Failure};
 
 use super::position;
 use super::subscriber::Begin;
@@ -76,7 +76,7 @@ pub(crate) async fn live(
     let (zone, tz) = range::time_zone(&params)?;
     let subscription = Subscription {
         principal,
-        bearer: web::bearer(&headers)?.to_owned(),
+        credential: Credential::of(&headers)?,
         scope,
         zone,
         tz,

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use accounts::{Accounts, AccountsConfig, NewKey, Scope, Tier};
+use accounts::{Accounts, AccountsConfig, Actor, NewKey, Role, Scope, SignInMethod, Tier};
 use analytics_api::{AnalyticsConfig, Deps};
 use service::rate_limit::InProcessLimiter;
 
-use crate::rows::{RIVAL, client, entry, receipt, sample_rows};
+use crate::rows::{NEWS, RIVAL, client, entry, receipt, sample_rows};
 use crate::server::new_key;
 use crate::stack::{LIMITER_MS, Stack};
 
@@ -70,6 +70,103 @@ pub(crate) async fn keys(stack: &Stack) {
             }
         }
     }
+}
+
+/// Every address of the document with a person's session: what takes an API key takes it of every
+/// role, from this origin alone, and nothing else does.
+pub(crate) async fn sessions(stack: &Stack) {
+    let store = &stack.deps.accounts;
+    let account_id = store.account_of(&NEWS.parse().unwrap()).await.unwrap().unwrap();
+    let sign_in = async |role: Role| {
+        let link = store.create_login_link(Some(&account_id), role).await.unwrap();
+        let user = store.use_login_link(&link).await.unwrap().unwrap();
+        let token = store
+            .start_session(&user, SignInMethod::Link, store.now_ms(), None)
+            .await
+            .unwrap();
+        let session = store.session(&token).await.unwrap().unwrap();
+        (session, format!("__Host-receipts={}", token.reveal()))
+    };
+    let mut roles = Vec::new();
+    for role in Role::ALL {
+        roles.push((role, sign_in(role).await.1));
+    }
+    let (session, ended) = sign_in(Role::Owner).await;
+    let actor = Actor::User(session.user_id.clone());
+    assert!(store.end_session(&account_id, None, &session.id, &actor).await.unwrap());
+    let document = serde_json::to_value(analytics_api::document()).unwrap();
+    let mut keyed = 0;
+    for (path, item) in document["paths"].as_object().unwrap() {
+        assert_eq!(
+            item.as_object().unwrap().keys().collect::<Vec<_>>(),
+            ["get"],
+            "{path} needs a row of its own"
+        );
+        let security = item["get"]["security"].to_string();
+        let address = path
+            .replace("{clientId}", &client(1).to_string())
+            .replace("{entryId}", &entry(1).to_string())
+            .replace("{receiptId}", &receipt(1).to_string());
+        assert!(!address.contains('{'), "{path}");
+        // A stream has no end: what it answers to another type shows that it was let in.
+        let (accept, good) = match path.as_str() {
+            "/api/v1/analytics/live" => ("application/json", 406),
+            // The rows of these tests have no evidence.
+            "/api/v1/receipts/{receiptId}/evidence" => ("*/*", 404),
+            _ => ("*/*", 200),
+        };
+        let ask = async |cookie: &str, more: &[(&str, &str)]| {
+            let headers = [&[("cookie", cookie), ("accept", accept)], more].concat();
+            let answer = stack.send("GET", &address, &headers).await;
+            let code = if answer.status < 400 {
+                String::new()
+            } else {
+                answer.json()["code"].as_str().unwrap().to_owned()
+            };
+            (answer.status, code)
+        };
+        let here = ("sec-fetch-site", "same-origin");
+        let refused = |status, code: &str| (status, code.to_owned());
+        if !security.contains("apiKey") {
+            let (status, _) = ask(&roles[2].1, &[here]).await;
+            let wanted = if security == "null" { 200 } else { 401 };
+            assert_eq!(status, wanted, "{path}: a session is no sender's signature");
+            continue;
+        }
+        keyed += 1;
+        for (role, cookie) in &roles {
+            assert_eq!(ask(cookie, &[here]).await.0, good, "{path} as {role}");
+            assert_eq!(
+                ask(cookie, &[("sec-fetch-site", "none")]).await.0,
+                good,
+                "{path} as {role}"
+            );
+            for site in ["same-site", "cross-site", ""] {
+                let answer = ask(cookie, &[("sec-fetch-site", site)]).await;
+                assert_eq!(answer, refused(403, "cross_site"), "{path} from {site}");
+            }
+            assert_eq!(ask(cookie, &[]).await, refused(403, "cross_site"), "{path}");
+            let docs = ("referer", "http://127.0.0.1/docs/analytics/");
+            assert_eq!(
+                ask(cookie, &[here, docs]).await,
+                refused(401, "missing_api_key"),
+                "{path}"
+            );
+            let wrong = ("authorization", "Bearer nonsense");
+            assert_eq!(
+                ask(cookie, &[here, wrong]).await,
+                refused(401, "invalid_api_key"),
+                "{path}"
+            );
+        }
+        assert_eq!(ask(&ended, &[here]).await, refused(401, "no_session"), "{path}");
+        assert_eq!(
+            ask("__Host-receipts=1", &[here]).await,
+            refused(401, "no_session"),
+            "{path}"
+        );
+    }
+    assert!(keyed >= 12, "{keyed}");
 }
 
 /// Whoever tries keys is slowed down by address, and nobody else.

@@ -42,7 +42,7 @@ pub(crate) async fn every_endpoint_in_every_format(stack: &Stack) {
                 stack.complete_through(),
                 "{path} {accept}"
             );
-            assert_eq!(answer.header("vary"), "accept, accept-encoding, authorization");
+            assert_eq!(answer.header("vary"), "accept, accept-encoding, authorization, cookie");
             assert_eq!(answer.header("x-content-type-options"), "nosniff");
             let text = answer.text();
             match accept {
@@ -238,7 +238,7 @@ pub(crate) async fn tags_and_revalidation(stack: &Stack) {
                 assert_eq!(again.header("etag"), tag);
                 assert_eq!(again.header("x-complete-through"), stack.complete_through());
                 assert_eq!(again.header("cache-control"), "private, no-cache");
-                assert_eq!(again.header("vary"), "accept, accept-encoding, authorization");
+                assert_eq!(again.header("vary"), "accept, accept-encoding, authorization, cookie");
                 assert!(again.headers.contains_key("x-ratelimit-remaining"));
             }
             let anew = ask("\"other\"".to_owned()).await;

@@ -57,6 +57,7 @@ fn main() -> ExitCode {
         queries::policies,
         queries::heads_over_the_limit,
         authorisation::keys,
+        authorisation::sessions,
         authorisation::wrong_keys,
         authorisation::domains,
         authorisation::quotas,

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::stream::{client, listen, open};
+use accounts::{Actor, Role, SignInMethod};
+
+use crate::stream::{client, listen, open, open_with};
 use crate::world::{NOON_MS, World};
 
 pub(crate) async fn a_revoked_key_ends_its_streams(world: &World) {
@@ -33,6 +35,46 @@ pub(crate) async fn a_revoked_key_ends_its_streams(world: &World) {
     let again = open(&client(false), &server, &revoked.key, "", None).await;
     assert_eq!(again.status, 401);
     world.deliver(0, &world.receipts(&other.domain, 1)).await;
+    stays.next_of("receipts").await;
+    server.stop().await;
+}
+
+pub(crate) async fn a_sign_out_ends_its_streams_and_no_others(world: &World) {
+    let publisher = world.publisher("signed-in.example").await;
+    let store = &world.accounts;
+    let account_id = store
+        .account_of(&publisher.domain.parse().unwrap())
+        .await
+        .unwrap()
+        .unwrap();
+    let link = store.create_login_link(Some(&account_id), Role::Reader).await.unwrap();
+    let reader = store.use_login_link(&link).await.unwrap().unwrap();
+    let server = world.server(|config| config.live_key_age_ms_max = 20).await;
+    let (http, mut streams, mut sessions) = (client(false), Vec::new(), Vec::new());
+    for _ in 0..2 {
+        let token = store
+            .start_session(&reader, SignInMethod::Link, store.now_ms(), None)
+            .await
+            .unwrap();
+        let cookie = format!("__Host-receipts={}", token.reveal());
+        let credential = [("cookie", cookie.as_str()), ("sec-fetch-site", "same-origin")];
+        let mut stream = open_with(&http, &server, &credential, "", None).await;
+        assert_eq!(stream.status, 200);
+        stream.next_of("totals").await;
+        streams.push(stream);
+        sessions.push(store.session(&token).await.unwrap().unwrap().id);
+    }
+    let [mut ended, mut stays] = <[_; 2]>::try_from(streams).ok().unwrap();
+    let actor = Actor::User(reader.id.clone());
+    assert!(
+        store
+            .end_session(&account_id, Some(&reader.id), &sessions[0], &actor)
+            .await
+            .unwrap()
+    );
+    ended.next_of("end").await;
+    assert!(ended.next().await.is_none());
+    world.deliver(0, &world.receipts(&publisher.domain, 1)).await;
     stays.next_of("receipts").await;
     server.stop().await;
 }

@@ -30,6 +30,7 @@ fn main() -> ExitCode {
         resuming::texts_that_are_too_long_are_left_out,
         resuming::ids_that_are_none,
         ending::a_revoked_key_ends_its_streams,
+        ending::a_sign_out_ends_its_streams_and_no_others,
         ending::a_shutdown_ends_streams_in_time,
         ending::the_days_totals_turn_with_the_day,
     ];

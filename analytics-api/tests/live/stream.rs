@@ -44,10 +44,23 @@ pub(crate) struct Stream {
 }
 
 pub(crate) async fn open(http: &HttpClient, server: &Server, key: &str, query: &str, last_id: Option<&str>) -> Stream {
+    let bearer = format!("Bearer {key}");
+    open_with(http, server, &[("authorization", &bearer)], query, last_id).await
+}
+
+/// A stream with this credential.
+pub(crate) async fn open_with(
+    http: &HttpClient,
+    server: &Server,
+    credential: &[(&str, &str)],
+    query: &str,
+    last_id: Option<&str>,
+) -> Stream {
     let address = format!("http://{}/api/v1/analytics/live{query}", server.address);
-    let mut request = Request::get(address)
-        .header("authorization", format!("Bearer {key}"))
-        .header("accept", "text/event-stream");
+    let mut request = Request::get(address).header("accept", "text/event-stream");
+    for (name, value) in credential {
+        request = request.header(*name, *value);
+    }
     if let Some(last_id) = last_id {
         request = request.header("last-event-id", last_id);
     }

@@ -12,6 +12,7 @@ pub mod services;
 
 use std::net::SocketAddr;
 
+use accounts::{Accounts, Role};
 use http_server::admin::AdminPort;
 use service::health::{Component, Health};
 use service::telemetry::{self, LogFormat};
@@ -21,6 +22,7 @@ use warehouse::EmbeddedEngine;
 
 use crate::data_dir::{Addresses, DataDir};
 use crate::failure::{CommandFailure, CommandOutcome};
+use crate::login_link::{link, only_account};
 use crate::settings::{Settings, SettingsArgs};
 use crate::terminal::{FAINT, HEAD, Output, paint};
 use engines::Engines;
@@ -161,7 +163,8 @@ async fn serve(
     settings.data.publish(addresses)?;
     let services = Services::start(settings, ports, addresses, engines, health)?;
     opening.ready();
-    match announce(settings, addresses) {
+    let sign_in = sign_in_link(settings, addresses, &engines.accounts).await;
+    match announce(settings, addresses, sign_in.as_deref()) {
         // Nobody reads; the services are wanted all the same.
         Ok(()) | Err(CommandFailure::OutputClosed) => {}
         Err(failure) => warn!(%failure, "the addresses are in addresses.json only"),
@@ -169,8 +172,29 @@ async fn serve(
     services.run(shutdown, engines, health).await
 }
 
+/// A login link for the only account, or for a new one. None for a log in JSON, which is stored and
+/// read by others; nor where the dashboard and sign-in have no address in common, because a
+/// browser sends a session to one address alone.
+async fn sign_in_link(settings: &Settings, addresses: &Addresses, accounts: &Accounts) -> Option<String> {
+    let is_log = settings.telemetry.log_format == LogFormat::Json;
+    if is_log || addresses.analytics != addresses.publisher {
+        return None;
+    }
+    let base = settings.publisher.public_url.as_ref().unwrap_or(&addresses.publisher);
+    let made = async {
+        match only_account(accounts).await? {
+            Ok(account) => link(accounts, account.as_deref(), Role::Owner, base).await.map(Some),
+            Err(_) => Ok(None),
+        }
+    };
+    made.await.unwrap_or_else(|failure: CommandFailure| {
+        warn!(%failure, "no login link: `receipts login-link` prints one");
+        None
+    })
+}
+
 /// Says where everything is: to people, or in a line of a log in JSON.
-fn announce(settings: &Settings, addresses: &Addresses) -> Result<(), CommandFailure> {
+fn announce(settings: &Settings, addresses: &Addresses, sign_in: Option<&str>) -> Result<(), CommandFailure> {
     let data = settings.data.root().display();
     if settings.telemetry.log_format == LogFormat::Json {
         let Addresses {
@@ -194,7 +218,7 @@ fn announce(settings: &Settings, addresses: &Addresses) -> Result<(), CommandFai
         (
             "dashboard",
             format!("{}/dashboard", addresses.analytics),
-            "with an API key",
+            "with an API key, or by `receipts login-link`",
         ),
         (
             "analytics",
@@ -216,6 +240,11 @@ fn announce(settings: &Settings, addresses: &Addresses) -> Result<(), CommandFai
     out.line(paint(HEAD, "receipts is up"))?;
     for (name, what, hint) in rows {
         out.line(format_args!("  {name:<10} {what:<52} {}", paint(FAINT, hint)))?;
+    }
+    if let Some(link) = sign_in {
+        out.line(format_args!("  sign in    {link}"))?;
+        let hint = "once, within 15 minutes; `receipts login-link` prints another";
+        out.line(format_args!("             {}", paint(FAINT, hint)))?;
     }
     let hint = format!("next: receipts keys create --data {data} --domain example.com     Ctrl-C drains and ends");
     out.line(format_args!("  {}", paint(FAINT, hint)))?;

@@ -151,10 +151,28 @@ kinds! {
     /// The JWT's `exp` is in the past.
     ExpiredToken = UNAUTHORIZED, "expired_token", "The JWT has expired",
         "Request a new token from the identity provider, and check the clock.";
+    /// The request has no session's cookie, or the session has ended.
+    NoSession = UNAUTHORIZED, "no_session", "There is no session",
+        "Sign in again.";
     /// The API key doesn't have the scope that the method needs: `read` for GET, `erase` for
     /// erasures, else `write`.
     InsufficientScope = FORBIDDEN, "insufficient_scope", "The API key lacks a scope",
         "Create a key with the scope that the detail names.";
+    /// The person's role in the account doesn't allow this: readers read, editors also change
+    /// entries, domains and operators, owners do everything.
+    InsufficientRole = FORBIDDEN, "insufficient_role", "Your role in the account doesn't allow this",
+        "Ask an owner of the account to do it.";
+    /// A request with a session's cookie wasn't sent by a page of this service: `Sec-Fetch-Site` is
+    /// neither `same-origin` nor `none`.
+    CrossSite = FORBIDDEN, "cross_site", "The request comes from elsewhere",
+        "Use the dashboard of this address. Programs send an API key.";
+    /// A request that changes something has a session's cookie, and not the session's token in
+    /// `X-CSRF-Token`.
+    BadCsrfToken = FORBIDDEN, "bad_csrf_token", "The CSRF token is missing or another session's",
+        "Load the page again. `GET /api/v1/auth/session` has the token.";
+    /// API keys, people's data and erasures can be changed for ten minutes after a sign-in.
+    SignInAgain = FORBIDDEN, "sign_in_again", "The sign-in is too long ago for this",
+        "Sign in again at `/api/v1/auth/login?fresh=true`, or by a new login link, and repeat the request.";
     /// The account of the API key hasn't verified the domain.
     DomainNotVerified = FORBIDDEN, "domain_not_verified", "The domain isn't verified for this account",
         "Verify it with `POST /api/v1/verification/generate` and `GET \
@@ -299,7 +317,8 @@ impl Kind {
             | Kind::ExpiredApiKey
             | Kind::MissingToken
             | Kind::InvalidToken
-            | Kind::ExpiredToken => Some(HeaderValue::from_static(r#"Bearer realm="receipts""#)),
+            | Kind::ExpiredToken
+            | Kind::NoSession => Some(HeaderValue::from_static(r#"Bearer realm="receipts""#)),
             _ => Some(HeaderValue::from_static(r#"Signature realm="receipts""#)),
         }
     }

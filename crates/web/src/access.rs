@@ -1,8 +1,8 @@
-//! API keys: who asks, and how often their account may.
+//! API keys and sessions: who asks, and how often their account may.
 
 use std::sync::Arc;
 
-use accounts::{AccountQuota, Accounts, AuthError, Principal, Scope, Tier};
+use accounts::{AccountQuota, Accounts, Actor, AuthError, Principal, Scope, SecretToken, Session, Tier};
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -11,8 +11,8 @@ use http_server::address::Network;
 use service::problem::{Kind, Problem};
 use service::rate_limit::{Quota, QuotasConfig, RateLimiter};
 
-use crate::Failure;
 use crate::client_address::quota_key;
+use crate::{Failure, session};
 
 /// Number of requests that the request counted for.
 pub const COST: HeaderName = HeaderName::from_static("x-ratelimit-cost");
@@ -20,9 +20,9 @@ pub const COST: HeaderName = HeaderName::from_static("x-ratelimit-cost");
 /// Dependencies of the layer.
 #[derive(Clone)]
 pub struct Gatekeeper {
-    /// Knows the keys.
+    /// Knows keys and sessions.
     pub accounts: Accounts,
-    /// Counts the requests of each account: its keys share one quota.
+    /// Counts the requests of each account: its keys share one quota, and its people another.
     pub limiter: Arc<dyn RateLimiter>,
     /// The quota of each tier, and that of wrong keys of an address.
     pub quotas: QuotasConfig,
@@ -32,6 +32,67 @@ pub struct Gatekeeper {
     pub cost: fn(&Request) -> u32,
     /// The scope that a request with this method needs.
     pub scope: fn(&Method) -> Scope,
+}
+
+/// Credential of a request: an API key, or a session's cookie.
+#[derive(Debug, Clone)]
+pub enum Credential {
+    /// The text after `Bearer `.
+    Key(String),
+    /// A session's secret.
+    Session(SecretToken),
+}
+
+impl Credential {
+    /// The credential of a request. `Authorization` goes before a cookie.
+    ///
+    /// # Errors
+    /// 401: there is none, or one that can't hold.
+    pub fn of(headers: &HeaderMap) -> Result<Self, Failure> {
+        if !headers.contains_key(header::AUTHORIZATION)
+            && let Some(token) = session::token(headers)?
+        {
+            return Ok(Self::Session(token));
+        }
+        bearer(headers).map(|key| Self::Key(key.to_owned()))
+    }
+
+    /// The text that names it, for maps in memory.
+    #[must_use]
+    pub fn secret(&self) -> String {
+        match self {
+            Self::Key(key) => key.clone(),
+            Self::Session(token) => token.reveal(),
+        }
+    }
+
+    /// Principal of the credential now, for what lasts longer than its request.
+    ///
+    /// # Errors
+    /// It doesn't hold any more, or the store fails.
+    pub async fn principal(&self, accounts: &Accounts) -> Result<Principal, AuthError> {
+        match self {
+            Self::Key(key) => accounts.authenticate(key).await,
+            Self::Session(token) => {
+                let session = accounts.session(token).await?;
+                session.map(|session| session.principal).ok_or(AuthError::Unknown)
+            }
+        }
+    }
+}
+
+/// Count of the unknown credentials of an address.
+pub struct UnknownCredentials<'a> {
+    limiter: &'a dyn RateLimiter,
+    quota: Quota,
+    key: String,
+}
+
+impl UnknownCredentials<'_> {
+    /// Counts one more.
+    pub async fn add(&self) {
+        let _ = self.limiter.take(&self.key, 1, &self.quota).await;
+    }
 }
 
 /// `read` for GET and HEAD, `write` for anything else.
@@ -47,19 +108,34 @@ pub fn read_or_write(method: &Method) -> Scope {
 /// the method needs, and puts an `Arc<Principal>` beside the request. The quota is the account's:
 /// its keys share it. Its headers are on every answer to a valid key, and so is [`COST`].
 ///
+/// A session's cookie does what a key does, with the permissions of its person's role and the
+/// quota of the account's people. What needs the scope `erase` needs a fresh sign-in as well.
+///
 /// A request never costs more than the account may ask in a minute, or a day: at the beginning of
 /// the window it can be asked, and it is then all that can.
 pub async fn api_key(State(gatekeeper): State<Gatekeeper>, mut request: Request, next: Next) -> Response {
-    let principal = match gatekeeper.principal(request.headers(), request.extensions()).await {
-        Ok(principal) => principal,
+    let (principal, signed_in_at_ms) = match gatekeeper
+        .principal(request.method(), request.headers(), request.extensions())
+        .await
+    {
+        Ok(found) => found,
         Err(failure) => return failure.into_response(),
     };
     let quota = account_quota(&gatekeeper.quotas, principal.tier, principal.quota);
     let cost = affordable((gatekeeper.cost)(&request), &quota);
-    let decision = gatekeeper.limiter.take(&principal.account_id, cost, &quota).await;
+    let bucket = match principal.actor {
+        Actor::Key(_) => principal.account_id.clone(),
+        Actor::User(_) => people_bucket(&principal.account_id),
+    };
+    let decision = gatekeeper.limiter.take(&bucket, cost, &quota).await;
+    let scope = (gatekeeper.scope)(request.method());
+    let is_fresh = || match signed_in_at_ms.filter(|_| scope == Scope::Erase) {
+        Some(at_ms) => session::check_fresh(at_ms, gatekeeper.accounts.now_ms()),
+        None => Ok(()),
+    };
     let mut response = match decision.problem(cost) {
         Some(problem) => Failure::from(problem).into_response(),
-        None => match may(&principal, (gatekeeper.scope)(request.method())) {
+        None => match may(&principal, scope).and_then(|()| is_fresh()) {
             Ok(()) => {
                 request.extensions_mut().insert(Arc::new(principal));
                 next.run(request).await
@@ -71,6 +147,13 @@ pub async fn api_key(State(gatekeeper): State<Gatekeeper>, mut request: Request,
     decision.write_headers(response.headers_mut());
     response.headers_mut().insert(COST, HeaderValue::from(cost));
     response
+}
+
+/// Key of the quota that the people of an account share, apart from that of its API keys: a key
+/// that uses up the quota can still be revoked.
+#[must_use]
+pub fn people_bucket(account_id: &str) -> String {
+    format!("people:{account_id}")
 }
 
 /// The quota of an account: its own, or that of its tier.
@@ -94,35 +177,89 @@ fn affordable(cost: u32, quota: &Quota) -> u32 {
 }
 
 impl Gatekeeper {
-    /// The caller. An address that has sent too many unknown keys this minute is refused before the
-    /// account store is queried, but for keys that have been right before.
-    async fn principal(&self, headers: &HeaderMap, extensions: &Extensions) -> Result<Principal, Failure> {
-        let key = bearer(headers)?;
+    /// The caller; and when, if it is a person, they signed in.
+    async fn principal(
+        &self,
+        method: &Method,
+        headers: &HeaderMap,
+        extensions: &Extensions,
+    ) -> Result<(Principal, Option<i64>), Failure> {
+        match Credential::of(headers)? {
+            Credential::Key(key) => Ok((self.of_key(&key, headers, extensions).await?, None)),
+            Credential::Session(token) => {
+                let session = self.session(&token, method, headers, extensions).await?;
+                Ok((session.principal, Some(session.signed_in_at_ms)))
+            }
+        }
+    }
+
+    /// Principal of a key. An address that has sent too many unknown credentials this minute is
+    /// refused before the account store is queried, but for keys that have been right before.
+    async fn of_key(&self, key: &str, headers: &HeaderMap, extensions: &Extensions) -> Result<Principal, Failure> {
         if self.accounts.was_right(key) {
             return Ok(self.accounts.authenticate(key).await?);
         }
+        let unknown = self.unknown_credentials(headers, extensions).await?;
+        let found = self.accounts.authenticate(key).await;
+        if let Err(AuthError::Unknown) = found {
+            unknown.add().await;
+        }
+        Ok(found?)
+    }
+
+    /// The session of a cookie, if the request brings the proofs that it needs; its use is
+    /// recorded.
+    ///
+    /// # Errors
+    /// 401, 403 or 429, as the detail says; 503.
+    pub async fn session(
+        &self,
+        token: &SecretToken,
+        method: &Method,
+        headers: &HeaderMap,
+        extensions: &Extensions,
+    ) -> Result<Session, Failure> {
+        session::check(token, method, headers)?;
+        let unknown = self.unknown_credentials(headers, extensions).await?;
+        let Some(session) = self.accounts.session(token).await? else {
+            unknown.add().await;
+            return Err(session::none());
+        };
+        self.accounts.touch_session(&session).await?;
+        Ok(session)
+    }
+
+    /// The count of unknown credentials of the request's address.
+    ///
+    /// # Errors
+    /// 429: there were too many this minute.
+    pub async fn unknown_credentials(
+        &self,
+        headers: &HeaderMap,
+        extensions: &Extensions,
+    ) -> Result<UnknownCredentials<'_>, Failure> {
         let address = quota_key(&self.proxies, headers, extensions);
-        let count = format!("{address} wrong keys");
+        let key = format!("{address} wrong keys");
         let quota = Quota {
             per_minute: self.quotas.address_wrong_keys_per_minute,
             per_day: None,
         };
         // Without a charge: a right key costs the address nothing.
-        if self.limiter.take(&count, 0, &quota).await.remaining == 0
-            && let Some(mut problem) = self.limiter.take(&count, 1, &quota).await.problem(1)
+        if self.limiter.take(&key, 0, &quota).await.remaining == 0
+            && let Some(mut problem) = self.limiter.take(&key, 1, &quota).await.problem(1)
         {
             let (wrong, wait_s) = (quota.per_minute, problem.retry_after_s.unwrap_or(1));
             problem.detail = format!(
-                "this address has sent {wrong} unknown API keys this minute; try again in {wait_s} s. Keys that have \
-                 been used before are still accepted"
+                "this address has sent {wrong} unknown API keys or sessions this minute; try again in {wait_s} s. Keys \
+                 that have been used before are still accepted"
             );
             return Err(problem.into());
         }
-        let found = self.accounts.authenticate(key).await;
-        if let Err(AuthError::Unknown) = found {
-            let _ = self.limiter.take(&count, 1, &quota).await;
-        }
-        Ok(found?)
+        Ok(UnknownCredentials {
+            limiter: &*self.limiter,
+            quota,
+            key,
+        })
     }
 }
 
@@ -130,8 +267,16 @@ fn may(principal: &Principal, scope: Scope) -> Result<(), Failure> {
     if principal.can(scope) {
         return Ok(());
     }
-    let detail = format!("this API key lacks the scope {scope}: use a key that has it, or create one");
-    Err(Failure::new(Kind::InsufficientScope, detail))
+    Err(match principal.actor {
+        Actor::Key(_) => {
+            let detail = format!("this API key lacks the scope {scope}: use a key that has it, or create one");
+            Failure::new(Kind::InsufficientScope, detail)
+        }
+        Actor::User(_) => {
+            let detail = format!("this needs the permission {scope}, which your role doesn't have: ask an owner");
+            Failure::new(Kind::InsufficientRole, detail)
+        }
+    })
 }
 
 /// The credentials of `Authorization: Bearer <credentials>` (RFC 6750 section 2.1).

@@ -36,5 +36,8 @@ pub fn router<S: Clone + Send + Sync + 'static>(name: &'static str, document: Do
 async fn guarded(mut response: Response) -> Response {
     let policy = HeaderValue::from_static(POLICY);
     response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
+    // Requests of the page must name it: they have no session (`crate::session`).
+    let referrer = HeaderValue::from_static("same-origin");
+    response.headers_mut().insert(header::REFERRER_POLICY, referrer);
     response
 }

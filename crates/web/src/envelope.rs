@@ -114,7 +114,7 @@ fn finished(mut response: Response, id: &RequestId) -> Response {
     // For no one's cache, unless the handler knows better.
     let no_store = HeaderValue::from_static("no-store");
     headers.entry(header::CACHE_CONTROL).or_insert(no_store);
-    let vary = HeaderValue::from_static("accept, accept-encoding, authorization");
+    let vary = HeaderValue::from_static("accept, accept-encoding, authorization, cookie");
     headers.entry(header::VARY).or_insert(vary);
     // An answer is no page, unless the handler knows better: nothing is loaded by it, and nothing
     // shows it in a frame.
@@ -126,12 +126,11 @@ fn finished(mut response: Response, id: &RequestId) -> Response {
 
 /// A rejection that axum made by itself, as text, said as a problem.
 fn axums_own(response: &Response) -> Option<Failure> {
-    let json = response
-        .headers()
-        .get(header::CONTENT_TYPE)
-        .is_some_and(|kind| kind.as_bytes().ends_with(b"json"));
+    let kind = response.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
+    // A handler's own: JSON for programs, or a page for people.
+    let is_ours = kind.is_some_and(|kind| kind.ends_with(b"json") || kind.starts_with(b"text/html"));
     let status = response.status();
-    if json || !(status.is_client_error() || status.is_server_error()) {
+    if is_ours || !(status.is_client_error() || status.is_server_error()) {
         return None;
     }
     Some(if status.is_client_error() {

@@ -3,7 +3,8 @@
 //! - [`serve`]: a router on a port
 //! - [`envelope`]: request id, problem bodies and metrics around every answer
 //! - [`Failure`]: a problem on its way out of a handler
-//! - [`access`]: API keys and their quotas; [`allowance`]: quotas of addresses;
+//! - [`access`]: API keys, sessions and their quotas; [`session`]: the cookie of a session;
+//!   [`allowance`]: quotas of addresses;
 //!   [`client_address`]: whom they are counted for
 //! - [`params`]: the query string; [`json`]: JSON bodies
 //! - [`csv`]: cells of tables
@@ -32,11 +33,12 @@ pub mod openapi;
 pub mod params;
 pub mod problems;
 pub mod serve;
+pub mod session;
 pub mod shares;
 pub mod stream;
 pub mod time;
 
-pub use access::bearer;
+pub use access::{Credential, bearer};
 pub use envelope::envelope;
 pub use failure::Failure;
 pub use json::JsonBody;

@@ -23,10 +23,12 @@ const CANCEL: &str = "/api/v1/user/account/cancel-deletion";
 const DAY_MS: i64 = 86_400_000;
 
 pub(crate) fn routes() -> OpenApiRouter<Arc<PublisherState>> {
-    OpenApiRouter::new()
-        .routes(routes!(information, correct))
-        .routes(routes!(delete))
-        .routes(routes!(cancel))
+    OpenApiRouter::new().routes(routes!(information, correct))
+}
+
+/// Addresses about the whole account, which only owners change.
+pub(crate) fn of_account() -> OpenApiRouter<Arc<PublisherState>> {
+    OpenApiRouter::new().routes(routes!(delete)).routes(routes!(cancel))
 }
 
 /// Data about a person.

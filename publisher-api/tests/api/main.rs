@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod authorisation;
+mod browser;
 mod data;
 mod engine;
 mod entries;
@@ -14,6 +15,7 @@ mod keys;
 mod lookup;
 mod operators;
 mod provider;
+mod sessions;
 #[allow(dead_code)]
 mod signer;
 mod stack;

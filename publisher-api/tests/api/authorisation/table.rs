@@ -1,6 +1,6 @@
 //! Every address, and what it answers to whom.
 
-use accounts::Scope;
+use accounts::{Role, Scope};
 use uuid::Uuid;
 
 /// Credential that an address wants.
@@ -11,6 +11,8 @@ pub(super) enum Access {
     Public,
     Key,
     Jwt,
+    /// A session's cookie alone.
+    Session,
 }
 
 /// Noun that the identifier in a request names.
@@ -21,6 +23,8 @@ pub(super) enum Noun {
     Key,
     Domain,
     Erasure,
+    Session,
+    LoginLink,
     /// With a key and a claimed client ID.
     Operator,
 }
@@ -46,6 +50,8 @@ pub(super) struct Row {
     /// Whether the request registers a key, which has signed it.
     pub(super) is_signed: bool,
     is_erasing: bool,
+    /// Least role of a person with a session who may ask.
+    pub(super) role: Role,
     pub(super) access: Access,
     pub(super) noun: Noun,
     /// To whom may ask, about what is their own.
@@ -65,6 +71,7 @@ impl Row {
             body: "",
             is_signed: false,
             is_erasing: false,
+            role: Role::Reader,
             access,
             noun: Noun::Nothing,
             good,
@@ -104,8 +111,13 @@ impl Row {
     fn erasing(self) -> Self {
         Self {
             is_erasing: true,
+            role: Role::Owner,
             ..self
         }
+    }
+
+    fn role(self, role: Role) -> Self {
+        Self { role, ..self }
     }
 
     /// The scope that it needs.
@@ -120,7 +132,10 @@ impl Row {
     /// The path with its query, and the body, about `id`.
     pub(super) fn request(&self, id: &str) -> (String, String) {
         let path = self.path.replace("{domain}", "{id}") + self.query;
-        let path = path.replace("{thumbprint}", THUMBPRINT).replace("{clientId}", CLIENT);
+        let path = path
+            .replace("{token}", "{id}")
+            .replace("{thumbprint}", THUMBPRINT)
+            .replace("{clientId}", CLIENT);
         let body = self.body.replace("{new}", &Uuid::new_v4().to_string());
         (path.replace("{id}", id), body.replace("{id}", id))
     }
@@ -135,11 +150,17 @@ fn public(method: &'static str, path: &'static str) -> Row {
 }
 
 fn key(method: &'static str, path: &'static str, good: u16) -> Row {
-    Row::new(Access::Key, method, path, good)
+    let row = Row::new(Access::Key, method, path, good);
+    if method == "GET" { row } else { row.role(Role::Editor) }
 }
 
 fn jwt(method: &'static str, path: &'static str, good: u16) -> Row {
-    Row::new(Access::Jwt, method, path, good)
+    let row = Row::new(Access::Jwt, method, path, good);
+    if method == "GET" { row } else { row.role(Role::Owner) }
+}
+
+fn session(method: &'static str, path: &'static str, good: u16) -> Row {
+    Row::new(Access::Session, method, path, good)
 }
 
 /// In this order: a deletion is taken back after it was requested, and domains are checked before
@@ -156,6 +177,13 @@ pub(super) fn rows() -> Vec<Row> {
         open("/"),
         open("/healthz"),
         open("/readyz"),
+        open("/api/v1/auth/link/{token}").about(Noun::LoginLink),
+        // Without what only a browser on the link's page sends.
+        Row::new(Access::Open, "POST", "/api/v1/auth/link/{token}", 403).about(Noun::LoginLink),
+        session("GET", "/api/v1/auth/session", 200),
+        session("GET", "/api/v1/auth/sessions", 200),
+        session("DELETE", "/api/v1/auth/sessions/{id}", 204).about(Noun::Session),
+        session("DELETE", "/api/v1/auth/session", 204),
         // Nothing of an account but its domain, which the caller names.
         public("GET", "/api/v1/entries").query("?url=https://other.example/an-article"),
         public("POST", "/api/v1/entries/lookup").json(r#"{"urls": ["https://other.example/an-article"]}"#),
@@ -167,7 +195,10 @@ pub(super) fn rows() -> Vec<Row> {
             .about(Noun::Key)
             .json("{}"),
         jwt("GET", "/api/v1/user/information", 200),
-        jwt("PATCH", "/api/v1/user/information", 200).json(r#"{"email": null}"#),
+        // One's own data.
+        jwt("PATCH", "/api/v1/user/information", 200)
+            .json(r#"{"email": null}"#)
+            .role(Role::Reader),
         jwt("DELETE", "/api/v1/user/account", 202),
         jwt("POST", "/api/v1/user/account/cancel-deletion", 200),
         key("GET", "/api/v1/publisher/data", 200),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use accounts::{
     COLLECTIONS, ChallengeRequest, EntryAuthors, EntryContent, EntryTitle, EntryUrl, ErasedEntries,
     ExportValue as Shown, ExportedRow, Fingerprint, KeyRequest, KeySource, NewEntry, NewErasure, NewOperatorKey,
-    RequestedErasure, Scope, Tier, VerificationMethod,
+    RequestedErasure, Role, Scope, Subject, Tier, User, VerificationMethod,
 };
 use publisher_api::{Authority, PublisherConfig};
 use serde_json::json;
@@ -15,8 +15,9 @@ use uuid::Uuid;
 
 use super::questions::Questions;
 use super::table::{CLIENT, Noun, Row, THUMBPRINT};
+use crate::browser::Browser;
 use crate::engine;
-use crate::provider::{Provider, claims};
+use crate::provider::{ISSUER, Provider, claims};
 use crate::signer::Signer;
 use crate::stack::{ALL, Answer, DAY_MS, READ, START_MS, Stack};
 
@@ -136,6 +137,15 @@ impl World {
 
     /// The row's request about `id`.
     pub(super) async fn ask(&self, row: &Row, id: &str, authorization: &[String]) -> Asked {
+        let headers: Vec<_> = authorization
+            .iter()
+            .map(|value| ("authorization", value.as_str()))
+            .collect();
+        self.ask_with(row, id, &headers).await
+    }
+
+    /// The row's request about `id`, with these headers.
+    pub(super) async fn ask_with(&self, row: &Row, id: &str, headers: &[(&str, &str)]) -> Asked {
         let (path, mut body) = row.request(id);
         let mut proof = Vec::new();
         if row.is_signed {
@@ -149,10 +159,7 @@ impl World {
             let times = format!(";created={now_s};expires={}", now_s + 60);
             proof.extend(signer.sign_request(&target, &body, &times));
         }
-        let mut headers: Vec<(&str, &str)> = authorization
-            .iter()
-            .map(|value| ("authorization", value.as_str()))
-            .collect();
+        let mut headers = headers.to_vec();
         if !body.is_empty() {
             headers.push(("content-type", "application/json"));
         }
@@ -198,6 +205,16 @@ impl World {
             }
             Noun::Domain => account.domain.clone(),
             Noun::Erasure => account.erasure.clone(),
+            Noun::Session => {
+                let session = Browser::start(&self.stack, &account.user(&self.stack).await).await;
+                let sessions = store.sessions(&account.id, None).await.unwrap();
+                assert!(!session.cookie.is_empty());
+                sessions[0].id.clone()
+            }
+            Noun::LoginLink => {
+                let link = store.create_login_link(None, Role::Owner).await.unwrap();
+                link.reveal()
+            }
             Noun::Operator if account.verifies => {
                 let domain = format!("d{number}.{}", account.domain);
                 account.verify(&self.stack, &domain).await;
@@ -217,6 +234,8 @@ impl World {
             Noun::Key => text[16..].to_owned(),
             Noun::Domain => format!("d{}.nobody.example", &text[20..]),
             Noun::Erasure => format!("era_{text}"),
+            Noun::Session => format!("ses_{text}"),
+            Noun::LoginLink => text.repeat(2),
         }
     }
 
@@ -307,6 +326,17 @@ impl Account {
         };
         account.erasure = erasure.id;
         account
+    }
+
+    /// The user of its JWT, who owns it.
+    pub(super) async fn user(&self, stack: &Stack) -> User {
+        let subject = Subject {
+            issuer: ISSUER.to_owned(),
+            subject: self.name.to_owned(),
+            email: None,
+            name: None,
+        };
+        stack.deps.accounts.sign_in(&subject).await.unwrap()
     }
 
     async fn make_key(&self, stack: &Stack, scopes: &[Scope], days: i64) -> String {

@@ -1,0 +1,185 @@
+//! `/api/v1/auth/session` and `/api/v1/auth/sessions`: sessions of people in browsers.
+
+use std::sync::Arc;
+
+use accounts::{Actor, Role, SessionInfo};
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
+use http::{StatusCode, header};
+use serde::Serialize;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use web::openapi::{ProblemBody, Refusals};
+use web::{Failure, rfc3339_ms, session};
+
+use crate::identity::Identity;
+use crate::state::PublisherState;
+
+const SESSION: &str = "/api/v1/auth/session";
+const SESSIONS: &str = "/api/v1/auth/sessions";
+
+pub(crate) fn routes() -> OpenApiRouter<Arc<PublisherState>> {
+    OpenApiRouter::new()
+        .routes(routes!(own, sign_out))
+        .routes(routes!(list))
+        .routes(routes!(end))
+}
+
+/// Who is signed in, and how long.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct SessionBody {
+    /// `ses_...`.
+    session_id: String,
+    /// `usr_...`.
+    user_id: String,
+    email: Option<String>,
+    name: Option<String>,
+    /// `owner`, `editor` or `reader`.
+    role: &'static str,
+    /// `acc_...`.
+    account_id: String,
+    /// When you signed in. Keys, people and erasures can be changed for ten minutes after it.
+    #[schema(format = DateTime)]
+    signed_in_at: String,
+    /// When the session ends at the latest.
+    #[schema(format = DateTime)]
+    ends_at: String,
+    /// Value of `X-CSRF-Token` for requests that change something.
+    csrf_token: String,
+}
+
+/// A session in a list.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct ListedSessionBody {
+    session_id: String,
+    user_id: String,
+    /// Whether it is the one of this request.
+    is_own: bool,
+    #[schema(format = DateTime)]
+    signed_in_at: String,
+    /// When it was last used, to the minute.
+    #[schema(format = DateTime)]
+    seen_at: String,
+    #[schema(format = DateTime)]
+    ends_at: String,
+}
+
+/// Sessions, newest first.
+#[derive(Debug, Serialize, ToSchema)]
+struct SessionsBody {
+    sessions: Vec<ListedSessionBody>,
+}
+
+/// Get the session
+#[utoipa::path(
+    get, path = SESSION, tag = "sessions", security(("session" = [])),
+    responses((status = 200, description = "Who is signed in", body = SessionBody), Refusals),
+)]
+async fn own(Extension(identity): Extension<Arc<Identity>>) -> Result<Json<SessionBody>, Failure> {
+    let (session, token) = identity.session.as_ref().ok_or_else(session::none)?;
+    let user = &identity.user;
+    Ok(Json(SessionBody {
+        session_id: session.id.clone(),
+        user_id: user.id.clone(),
+        email: user.email.as_ref().map(|email| email.as_str().to_owned()),
+        name: user.name.as_ref().map(|name| name.as_str().to_owned()),
+        role: user.role.as_str(),
+        account_id: user.account_id.clone(),
+        signed_in_at: rfc3339_ms(session.signed_in_at_ms),
+        ends_at: rfc3339_ms(session.ends_at_ms),
+        csrf_token: session::csrf_token(token),
+    }))
+}
+
+/// Sign out
+///
+/// Ends the session everywhere at once.
+#[utoipa::path(
+    delete, path = SESSION, tag = "sessions", security(("session" = [])),
+    responses((status = 204, description = "The session has ended, and the cookie is removed"), Refusals),
+)]
+async fn sign_out(
+    State(app): State<Arc<PublisherState>>,
+    Extension(identity): Extension<Arc<Identity>>,
+) -> Result<Response, Failure> {
+    let (session, _) = identity.session.as_ref().ok_or_else(session::none)?;
+    end_one(&app, &identity, &session.id).await?;
+    Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, session::removed())]).into_response())
+}
+
+/// Sessions of the account
+///
+/// Owners see those of everybody in the account, others their own.
+#[utoipa::path(
+    get, path = SESSIONS, tag = "sessions", security(("session" = [])),
+    responses((status = 200, description = "Newest first, 200 at most", body = SessionsBody), Refusals),
+)]
+async fn list(
+    State(app): State<Arc<PublisherState>>,
+    Extension(identity): Extension<Arc<Identity>>,
+) -> Result<Json<SessionsBody>, Failure> {
+    let own = identity.session.as_ref().map(|(session, _)| session.id.as_str());
+    let accounts = &app.deps.accounts;
+    let sessions = accounts
+        .sessions(identity.account_id(), visible_user(&identity))
+        .await?;
+    let sessions = sessions
+        .into_iter()
+        .map(|one| ListedSessionBody::of(one, own))
+        .collect();
+    Ok(Json(SessionsBody { sessions }))
+}
+
+/// End a session
+///
+/// Owners end anybody's in the account, others their own.
+#[utoipa::path(
+    delete, path = "/api/v1/auth/sessions/{id}", tag = "sessions", security(("session" = [])),
+    params(("id" = String, Path, description = "The sessionId")),
+    responses(
+        (status = 204, description = "It has ended"),
+        (status = 404, description = "You see no such session", body = ProblemBody, content_type = "application/problem+json"),
+        Refusals,
+    ),
+)]
+async fn end(
+    State(app): State<Arc<PublisherState>>,
+    Extension(identity): Extension<Arc<Identity>>,
+    Path(id): Path<String>,
+) -> Result<StatusCode, Failure> {
+    match end_one(&app, &identity, &id).await? {
+        true => Ok(StatusCode::NO_CONTENT),
+        false => Err(Failure::not_found(format!(
+            "you see no such session; GET {SESSIONS} lists them"
+        ))),
+    }
+}
+
+async fn end_one(app: &PublisherState, identity: &Identity, id: &str) -> Result<bool, Failure> {
+    let actor = Actor::User(identity.user.id.clone());
+    let accounts = &app.deps.accounts;
+    let ended = accounts.end_session(identity.account_id(), visible_user(identity), id, &actor);
+    Ok(ended.await?)
+}
+
+/// User whose sessions the caller sees; `None`: everybody's in the account.
+fn visible_user(identity: &Identity) -> Option<&str> {
+    (identity.user.role < Role::Owner).then_some(identity.user.id.as_str())
+}
+
+impl ListedSessionBody {
+    fn of(session: SessionInfo, own: Option<&str>) -> Self {
+        Self {
+            is_own: own == Some(session.id.as_str()),
+            session_id: session.id,
+            user_id: session.user_id,
+            signed_in_at: rfc3339_ms(session.signed_in_at_ms),
+            seen_at: rfc3339_ms(session.seen_at_ms),
+            ends_at: rfc3339_ms(session.ends_at_ms),
+        }
+    }
+}
