@@ -126,7 +126,7 @@ mod tests {
     fn a_limited_key_learns_its_limit() {
         let principal = Principal {
             account_id: "acc_1".to_owned(),
-            actor: accounts::Actor::Key("1".to_owned()),
+            actor: accounts::TrailActor::Key("1".to_owned()),
             tier: accounts::Tier::Free,
             quota: None,
             scopes: vec![accounts::Scope::Read],
@@ -162,7 +162,7 @@ mod tests {
     fn a_domain_narrows_and_a_foreign_one_is_refused() {
         let principal = Principal {
             account_id: "acc_1".to_owned(),
-            actor: accounts::Actor::Key("1".to_owned()),
+            actor: accounts::TrailActor::Key("1".to_owned()),
             tier: accounts::Tier::Free,
             quota: None,
             scopes: vec![accounts::Scope::Read],

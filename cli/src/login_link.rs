@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use accounts::{Accounts, Role};
+use accounts::{AccountRole, Accounts};
 use http::Uri;
 use serde_json::json;
 
@@ -40,7 +40,7 @@ pub struct LoginLinkCommand {
     account: Option<String>,
     /// Role of whoever uses the link: owner, editor or reader
     #[arg(long, value_name = "ROLE", default_value = "owner")]
-    role: Role,
+    role: AccountRole,
     /// Write the link as JSON
     #[arg(long)]
     json: bool,
@@ -74,7 +74,7 @@ impl LoginLinkCommand {
                 ))
             })?,
         };
-        if account.is_none() && self.role != Role::Owner {
+        if account.is_none() && self.role != AccountRole::Owner {
             let what = "there is no account yet, and whoever makes the first one owns it: leave --role out";
             return Err(CommandFailure::Input(what.to_owned()));
         }
@@ -108,7 +108,7 @@ pub(crate) async fn only_account(accounts: &Accounts) -> Result<Result<Option<St
 pub(crate) async fn link(
     accounts: &Accounts,
     account: Option<&str>,
-    role: Role,
+    role: AccountRole,
     base: &str,
 ) -> Result<String, CommandFailure> {
     let made = accounts.create_login_link(account, role).await;

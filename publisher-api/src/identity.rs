@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use accounts::{Role, SecretToken, Session, User};
+use accounts::{AccountRole, SecretToken, User, UserSession};
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -20,7 +20,7 @@ use crate::state::PublisherState;
 pub(crate) struct Identity {
     pub(crate) user: User,
     /// The session and its secret; none with a JWT.
-    pub(crate) session: Option<(Session, SecretToken)>,
+    pub(crate) session: Option<(UserSession, SecretToken)>,
 }
 
 /// Dependencies of the layer.
@@ -31,7 +31,7 @@ pub(crate) struct IdentityGate {
     pub(crate) gatekeeper: Gatekeeper,
     /// Role that a request with this method needs. What only owners may do, a session does for ten
     /// minutes after its sign-in.
-    pub(crate) role: fn(&Method) -> Role,
+    pub(crate) role: fn(&Method) -> AccountRole,
     /// Whether a JWT is a credential here: sessions are about cookies alone.
     pub(crate) takes_jwt: bool,
 }
@@ -49,10 +49,10 @@ impl Identity {
 }
 
 /// Role for addresses where everybody in an account reads, and owners change.
-pub(crate) fn owners_change(method: &Method) -> Role {
+pub(crate) fn owners_change(method: &Method) -> AccountRole {
     match *method {
-        Method::GET | Method::HEAD => Role::Reader,
-        _ => Role::Owner,
+        Method::GET | Method::HEAD => AccountRole::Reader,
+        _ => AccountRole::Owner,
     }
 }
 
@@ -129,7 +129,7 @@ impl IdentityGate {
             return Err(Failure::new(Kind::InsufficientRole, detail));
         }
         match &identity.session {
-            Some((session, _)) if needed == Role::Owner => {
+            Some((session, _)) if needed == AccountRole::Owner => {
                 session::check_fresh(session.signed_in_at_ms, self.app.deps.accounts.now_ms())
             }
             _ => Ok(()),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use accounts::{Role, Scope};
+use accounts::{AccountRole, Scope};
 use axum::{Extension, Router, middleware};
 use utoipa::openapi::OpenApi as Document;
 use utoipa_axum::router::OpenApiRouter;
@@ -77,7 +77,7 @@ pub(crate) fn router(app: &Arc<PublisherState>) -> Router {
     let person = IdentityGate {
         app: Arc::clone(app),
         gatekeeper: gatekeeper.clone(),
-        role: |_| Role::Reader,
+        role: |_| AccountRole::Reader,
         takes_jwt: true,
     };
     let owner = IdentityGate {

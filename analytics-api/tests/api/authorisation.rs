@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use accounts::{Accounts, AccountsConfig, Actor, NewKey, Role, Scope, SignInMethod, Tier};
+use accounts::{AccountRole, Accounts, AccountsConfig, NewKey, Scope, SignInMethod, Tier, TrailActor};
 use analytics_api::{AnalyticsConfig, Deps};
 use service::rate_limit::InProcessLimiter;
 
@@ -77,7 +77,7 @@ pub(crate) async fn keys(stack: &Stack) {
 pub(crate) async fn sessions(stack: &Stack) {
     let store = &stack.deps.accounts;
     let account_id = store.account_of(&NEWS.parse().unwrap()).await.unwrap().unwrap();
-    let sign_in = async |role: Role| {
+    let sign_in = async |role: AccountRole| {
         let link = store.create_login_link(Some(&account_id), role).await.unwrap();
         let user = store.use_login_link(&link).await.unwrap().unwrap();
         let token = store
@@ -88,11 +88,11 @@ pub(crate) async fn sessions(stack: &Stack) {
         (session, format!("__Host-receipts={}", token.reveal()))
     };
     let mut roles = Vec::new();
-    for role in Role::ALL {
+    for role in AccountRole::ALL {
         roles.push((role, sign_in(role).await.1));
     }
-    let (session, ended) = sign_in(Role::Owner).await;
-    let actor = Actor::User(session.user_id.clone());
+    let (session, ended) = sign_in(AccountRole::Owner).await;
+    let actor = TrailActor::User(session.user_id.clone());
     assert!(store.end_session(&account_id, None, &session.id, &actor).await.unwrap());
     let document = serde_json::to_value(analytics_api::document()).unwrap();
     let mut keyed = 0;

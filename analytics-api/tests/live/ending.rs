@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use accounts::{Actor, Role, SignInMethod};
+use accounts::{AccountRole, SignInMethod, TrailActor};
 
 use crate::stream::{client, listen, open, open_with};
 use crate::world::{NOON_MS, World};
@@ -47,7 +47,10 @@ pub(crate) async fn a_sign_out_ends_its_streams_and_no_others(world: &World) {
         .await
         .unwrap()
         .unwrap();
-    let link = store.create_login_link(Some(&account_id), Role::Reader).await.unwrap();
+    let link = store
+        .create_login_link(Some(&account_id), AccountRole::Reader)
+        .await
+        .unwrap();
     let reader = store.use_login_link(&link).await.unwrap().unwrap();
     let server = world.server(|config| config.live_key_age_ms_max = 20).await;
     let (http, mut streams, mut sessions) = (client(false), Vec::new(), Vec::new());
@@ -65,7 +68,7 @@ pub(crate) async fn a_sign_out_ends_its_streams_and_no_others(world: &World) {
         sessions.push(store.session(&token).await.unwrap().unwrap().id);
     }
     let [mut ended, mut stays] = <[_; 2]>::try_from(streams).ok().unwrap();
-    let actor = Actor::User(reader.id.clone());
+    let actor = TrailActor::User(reader.id.clone());
     assert!(
         store
             .end_session(&account_id, Some(&reader.id), &sessions[0], &actor)

@@ -12,7 +12,7 @@ pub mod services;
 
 use std::net::SocketAddr;
 
-use accounts::{Accounts, Role};
+use accounts::{AccountRole, Accounts};
 use http_server::admin::AdminPort;
 use service::health::{Component, Health};
 use service::telemetry::{self, LogFormat};
@@ -183,7 +183,9 @@ async fn sign_in_link(settings: &Settings, addresses: &Addresses, accounts: &Acc
     let base = settings.publisher.public_url.as_ref().unwrap_or(&addresses.publisher);
     let made = async {
         match only_account(accounts).await? {
-            Ok(account) => link(accounts, account.as_deref(), Role::Owner, base).await.map(Some),
+            Ok(account) => link(accounts, account.as_deref(), AccountRole::Owner, base)
+                .await
+                .map(Some),
             Err(_) => Ok(None),
         }
     };

@@ -13,7 +13,7 @@ use crate::domain::is_public_suffix;
 use crate::key::read_scopes;
 use crate::row::RowValues;
 use crate::trusted_operators;
-use crate::{AccountQuota, Accounts, AccountsError, Actor, ApiKey, Coverage, DOMAINS_MAX, Inherited, Principal};
+use crate::{AccountQuota, Accounts, AccountsError, ApiKey, Coverage, DOMAINS_MAX, Inherited, Principal, TrailActor};
 
 /// The most subdomains of an account's domains that are others'; beyond it no subdomain is covered,
 /// rather than one too many.
@@ -246,7 +246,7 @@ impl CheckedKey {
         if self.expires_at_ms <= now_ms {
             return Err(AuthError::Expired);
         }
-        let actor = Actor::Key(key_id.to_owned());
+        let actor = TrailActor::Key(key_id.to_owned());
         Ok(self.account.principal(actor, self.scopes.clone(), now_ms))
     }
 

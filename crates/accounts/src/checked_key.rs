@@ -2,7 +2,7 @@
 
 use crate::api_key::SecretHash;
 use crate::coverage::is_below;
-use crate::{AccountQuota, Actor, Inherited, KeyDomains, Principal, Scope, Tier};
+use crate::{AccountQuota, Inherited, KeyDomains, Principal, Scope, Tier, TrailActor};
 
 /// A key whose secret was right when it was read.
 pub(crate) struct CheckedKey {
@@ -35,7 +35,7 @@ pub(crate) struct HeldDomain {
 
 impl CheckedAccount {
     /// Principal of an actor with `scopes`, as of `now_ms`.
-    pub(crate) fn principal(&self, actor: Actor, scopes: Vec<Scope>, now_ms: i64) -> Principal {
+    pub(crate) fn principal(&self, actor: TrailActor, scopes: Vec<Scope>, now_ms: i64) -> Principal {
         let holding = |expires_at_ms: i64| expires_at_ms > now_ms;
         let (mut domains, mut inherited) = (Vec::new(), Vec::new());
         for held in self.domains.iter().filter(|held| holding(held.expires_at_ms)) {

@@ -8,8 +8,8 @@
 //! | [`AccountInfo`] | an account as whoever runs the deployment sees it |
 //! | [`ApiKey`] | the text of a key; only its hash is stored |
 //! | [`Principal`] | whom an API key or a session speaks for |
-//! | [`User`], [`Role`] | who acts for an account by the word of an identity provider, and with which rights |
-//! | [`Session`], [`LoginLink`] | a person in a browser, and a way to sign in without a provider |
+//! | [`User`], [`AccountRole`] | who acts for an account by the word of an identity provider, and with which rights |
+//! | [`UserSession`], [`LoginLink`] | a person in a browser, and a way to sign in without a provider |
 //! | [`Entry`] | the content that a publisher lists |
 //! | [`Page`], [`Cursor`] | lists in parts |
 //! | [`ClientKey`] | a key that signs as a client |
@@ -111,17 +111,17 @@ pub use operator::{
 pub use ownership::{DOMAINS_LISTED_MAX, OwnedDomain, TransferError};
 pub use page::{Cursor, CursorError, Page};
 pub use policy::{ClientPolicy, EntryPolicy, Policy, PolicyConfig, RegistryFindings};
-pub use principal::{Actor, Principal};
+pub use principal::{Principal, TrailActor};
 pub use proof::{Proof, SUSPENDED_AFTER};
 pub use publisher_key::{NewKey, PublisherKey};
 pub use registry::{
     ClientClaim, KeyStatus, OperatorPeriod, RegistryCache, RegistryConfig, RegistryUnavailable, RegistryVersions,
 };
-pub use role::{Role, RoleError};
+pub use role::{AccountRole, RoleError};
 pub use rotation::{EndedKey, Rotation};
 pub use scope::{Scope, ScopeError, parse_scopes};
 pub use secret_token::SecretToken;
-pub use session::{SESSIONS_LISTED_MAX, SESSIONS_PER_USER_MAX, Session, SessionInfo, SignInMethod};
+pub use session::{SESSIONS_LISTED_MAX, SESSIONS_PER_USER_MAX, SessionInfo, SignInMethod, UserSession};
 pub use shard_map::{
     NewShardMapEntry, RegisteredShardMapEntry, SHARDS_MAX, SPLITS_MAX, ShardMap, ShardMapCache, ShardMapEntry,
     ShardMapError, ShardMapUnavailable,

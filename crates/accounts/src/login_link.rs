@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use crate::row::RowValues;
 use crate::trail::{self, TrailChange};
-use crate::{Accounts, AccountsError, Role, SecretToken, Subject, User};
+use crate::{AccountRole, Accounts, AccountsError, SecretToken, Subject, User};
 
 /// Life of a login link, in milliseconds.
 pub const LOGIN_LINK_MS: i64 = 15 * 60_000;
@@ -20,7 +20,7 @@ pub struct LoginLink {
     /// The account and its name; `None`: using the link makes an account.
     pub account: Option<(String, String)>,
     /// Role of whoever uses it.
-    pub role: Role,
+    pub role: AccountRole,
 }
 
 impl Accounts {
@@ -28,7 +28,11 @@ impl Accounts {
     ///
     /// # Errors
     /// [`AccountsError::UnknownAccount`]; the store fails; the system has no randomness.
-    pub async fn create_login_link(&self, account_id: Option<&str>, role: Role) -> Result<SecretToken, AccountsError> {
+    pub async fn create_login_link(
+        &self,
+        account_id: Option<&str>,
+        role: AccountRole,
+    ) -> Result<SecretToken, AccountsError> {
         let now_ms = self.now_ms();
         let token = SecretToken::generate()?;
         let work = async {
@@ -123,7 +127,7 @@ impl Accounts {
         &self,
         transaction: &mut Transaction<'static, Any>,
         account_id: &str,
-        role: Role,
+        role: AccountRole,
         subject: &Subject,
     ) -> Result<String, AccountsError> {
         let query = "SELECT id FROM users WHERE account_id = $1 AND issuer = $2 AND role = $3

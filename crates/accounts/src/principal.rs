@@ -6,14 +6,14 @@ use crate::{AccountQuota, Inherited, KeyDomains, Scope, Tier};
 
 /// Key or person that acts for an account. Its text is that of the audit trail.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Actor {
+pub enum TrailActor {
     /// An API key, by its public half.
     Key(String),
     /// A person with a session, by the user's ID.
     User(String),
 }
 
-impl fmt::Display for Actor {
+impl fmt::Display for TrailActor {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Key(id) => write!(out, "key:{id}"),
@@ -28,7 +28,7 @@ pub struct Principal {
     /// The account.
     pub account_id: String,
     /// Actor for the audit trail.
-    pub actor: Actor,
+    pub actor: TrailActor,
     /// Tier of the account.
     pub tier: Tier,
     /// The account's own quota; `None`: that of its tier.

@@ -7,7 +7,7 @@ use crate::Scope;
 
 /// Role of a person in an account. Each includes those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Role {
+pub enum AccountRole {
     /// Reads everything of the account.
     Reader,
     /// Also changes entries, verifications and operators.
@@ -21,7 +21,7 @@ pub enum Role {
 #[error("`{0}` is no role: owner, editor or reader")]
 pub struct RoleError(String);
 
-impl Role {
+impl AccountRole {
     /// Every role, the one with the fewest rights first.
     pub const ALL: [Self; 3] = [Self::Reader, Self::Editor, Self::Owner];
 
@@ -46,7 +46,7 @@ impl Role {
     }
 }
 
-impl FromStr for Role {
+impl FromStr for AccountRole {
     type Err = RoleError;
 
     fn from_str(text: &str) -> Result<Self, RoleError> {
@@ -55,7 +55,7 @@ impl FromStr for Role {
     }
 }
 
-impl fmt::Display for Role {
+impl fmt::Display for AccountRole {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(self.as_str())
     }

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::row::RowValues;
 use crate::trail::{self, TrailChange, note_action};
-use crate::{Accounts, AccountsError, Actor, Principal, Role, SecretToken, User};
+use crate::{AccountRole, Accounts, AccountsError, Principal, SecretToken, TrailActor, User};
 
 /// The most sessions of a user; a further one ends the oldest.
 pub const SESSIONS_PER_USER_MAX: i64 = 20;
@@ -19,13 +19,13 @@ const SEEN_STEP_MS: i64 = 60_000;
 
 /// A session that holds.
 #[derive(Debug, Clone)]
-pub struct Session {
+pub struct UserSession {
     /// `ses_` and 32 digits.
     pub id: String,
     /// The user.
     pub user_id: String,
     /// The user's role, from which the principal's permissions are.
-    pub role: Role,
+    pub role: AccountRole,
     /// The user as a caller.
     pub principal: Principal,
     /// When the user last proved who they are, in milliseconds since the Unix epoch.
@@ -106,7 +106,7 @@ impl Accounts {
             insert.execute(&mut *transaction).await?;
             let change = TrailChange {
                 account_id: &user.account_id,
-                actor: &Actor::User(user.id.clone()).to_string(),
+                actor: &TrailActor::User(user.id.clone()).to_string(),
                 action: "session.start",
                 subject: &id,
                 detail: match method {
@@ -125,7 +125,7 @@ impl Accounts {
 
     /// The session of this token, if it holds. Nothing is recorded: see
     /// [`Accounts::touch_session`].
-    pub async fn session(&self, token: &SecretToken) -> Result<Option<Session>, AccountsError> {
+    pub async fn session(&self, token: &SecretToken) -> Result<Option<UserSession>, AccountsError> {
         let now_ms = self.now_ms();
         let query =
             "SELECT s.id, s.user_id, s.account_id, s.signed_in_at_ms, s.seen_at_ms, s.ends_at_ms, u.role, a.tier,
@@ -139,10 +139,10 @@ impl Accounts {
                 return Ok(None);
             };
             let account = self.read_account(&row, None, now_ms).await?;
-            let (user_id, role): (String, Role) = (row.value("user_id")?, row.parsed("role")?);
-            Ok(Some(Session {
+            let (user_id, role): (String, AccountRole) = (row.value("user_id")?, row.parsed("role")?);
+            Ok(Some(UserSession {
                 id: row.value("id")?,
-                principal: account.principal(Actor::User(user_id.clone()), role.scopes().to_vec(), now_ms),
+                principal: account.principal(TrailActor::User(user_id.clone()), role.scopes().to_vec(), now_ms),
                 user_id,
                 role,
                 signed_in_at_ms: row.value("signed_in_at_ms")?,
@@ -154,7 +154,7 @@ impl Accounts {
     }
 
     /// Records that a session is used now, unless that was recorded a moment ago.
-    pub async fn touch_session(&self, session: &Session) -> Result<(), AccountsError> {
+    pub async fn touch_session(&self, session: &UserSession) -> Result<(), AccountsError> {
         let now_ms = self.now_ms();
         if now_ms.saturating_sub(session.seen_at_ms) < SEEN_STEP_MS {
             return Ok(());
@@ -192,7 +192,7 @@ impl Accounts {
         account_id: &str,
         user_id: Option<&str>,
         id: &str,
-        actor: &Actor,
+        actor: &TrailActor,
     ) -> Result<bool, AccountsError> {
         let work = async {
             let mut transaction = self.begin().await?;

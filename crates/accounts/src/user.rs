@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use crate::row::RowValues;
 use crate::trail::{self, TrailChange};
-use crate::{AccountQuota, Accounts, AccountsError, Domain, Role, Tier};
+use crate::{AccountQuota, AccountRole, Accounts, AccountsError, Domain, Tier};
 
 /// The longest e-mail address, in bytes (RFC 5321, 4.5.3.1.3, without its brackets).
 const EMAIL_BYTES_MAX: usize = 254;
@@ -43,7 +43,7 @@ pub struct User {
     /// The name.
     pub name: Option<PersonName>,
     /// Role in the account.
-    pub role: Role,
+    pub role: AccountRole,
     /// When the user came first, in milliseconds since the Unix epoch.
     pub created_at_ms: i64,
     /// Tier of the account.
@@ -200,7 +200,7 @@ impl Accounts {
             .bind(&subject.subject)
             .bind(subject.email.as_ref().map(Email::as_str))
             .bind(subject.name.as_ref().map(PersonName::as_str))
-            .bind(Role::Owner.as_str())
+            .bind(AccountRole::Owner.as_str())
             .bind(now_ms);
         if insert.execute(&mut *transaction).await?.rows_affected() == 0 {
             transaction.rollback().await?;

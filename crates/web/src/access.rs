@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use accounts::{AccountQuota, Accounts, Actor, AuthError, Principal, Scope, SecretToken, Session, Tier};
+use accounts::{AccountQuota, Accounts, AuthError, Principal, Scope, SecretToken, Tier, TrailActor, UserSession};
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -124,8 +124,8 @@ pub async fn api_key(State(gatekeeper): State<Gatekeeper>, mut request: Request,
     let quota = account_quota(&gatekeeper.quotas, principal.tier, principal.quota);
     let cost = affordable((gatekeeper.cost)(&request), &quota);
     let bucket = match principal.actor {
-        Actor::Key(_) => principal.account_id.clone(),
-        Actor::User(_) => people_bucket(&principal.account_id),
+        TrailActor::Key(_) => principal.account_id.clone(),
+        TrailActor::User(_) => people_bucket(&principal.account_id),
     };
     let decision = gatekeeper.limiter.take(&bucket, cost, &quota).await;
     let scope = (gatekeeper.scope)(request.method());
@@ -149,8 +149,8 @@ pub async fn api_key(State(gatekeeper): State<Gatekeeper>, mut request: Request,
     response
 }
 
-/// Key of the quota that the people of an account share, apart from that of its API keys: a key
-/// that uses up the quota can still be revoked.
+/// Key of the quota that the people of an account share. It is apart from that of the API keys: a
+/// key that uses up its quota can still be revoked.
 #[must_use]
 pub fn people_bucket(account_id: &str) -> String {
     format!("people:{account_id}")
@@ -218,7 +218,7 @@ impl Gatekeeper {
         method: &Method,
         headers: &HeaderMap,
         extensions: &Extensions,
-    ) -> Result<Session, Failure> {
+    ) -> Result<UserSession, Failure> {
         session::check(token, method, headers)?;
         let unknown = self.unknown_credentials(headers, extensions).await?;
         let Some(session) = self.accounts.session(token).await? else {
@@ -268,11 +268,11 @@ fn may(principal: &Principal, scope: Scope) -> Result<(), Failure> {
         return Ok(());
     }
     Err(match principal.actor {
-        Actor::Key(_) => {
+        TrailActor::Key(_) => {
             let detail = format!("this API key lacks the scope {scope}: use a key that has it, or create one");
             Failure::new(Kind::InsufficientScope, detail)
         }
-        Actor::User(_) => {
+        TrailActor::User(_) => {
             let detail = format!("this needs the permission {scope}, which your role doesn't have: ask an owner");
             Failure::new(Kind::InsufficientRole, detail)
         }

@@ -124,7 +124,7 @@ fn page(link: &LoginLink) -> SignInPage {
 fn used() -> Response {
     let page = SignInPage {
         status: StatusCode::NOT_FOUND,
-        title: "This link can't be used",
+        title: "This link can’t be used",
         paragraphs: vec![
             "It was used before, or is older than 15 minutes.".to_owned(),
             "Whoever runs this deployment prints another one with: receipts login-link --account ID".to_owned(),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use accounts::{Actor, Role, SessionInfo};
+use accounts::{AccountRole, SessionInfo, TrailActor};
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
@@ -27,7 +27,7 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<PublisherState>> {
         .routes(routes!(end))
 }
 
-/// Who is signed in, and how long.
+/// The session of a request: its person, and how long it holds.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct SessionBody {
@@ -160,7 +160,7 @@ async fn end(
 }
 
 async fn end_one(app: &PublisherState, identity: &Identity, id: &str) -> Result<bool, Failure> {
-    let actor = Actor::User(identity.user.id.clone());
+    let actor = TrailActor::User(identity.user.id.clone());
     let accounts = &app.deps.accounts;
     let ended = accounts.end_session(identity.account_id(), visible_user(identity), id, &actor);
     Ok(ended.await?)
@@ -168,7 +168,7 @@ async fn end_one(app: &PublisherState, identity: &Identity, id: &str) -> Result<
 
 /// User whose sessions the caller sees; `None`: everybody's in the account.
 fn visible_user(identity: &Identity) -> Option<&str> {
-    (identity.user.role < Role::Owner).then_some(identity.user.id.as_str())
+    (identity.user.role < AccountRole::Owner).then_some(identity.user.id.as_str())
 }
 
 impl ListedSessionBody {

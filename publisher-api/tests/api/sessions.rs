@@ -1,6 +1,6 @@
 //! Signing in by a link, and what can be done to a session.
 
-use accounts::{LOGIN_LINK_MS, Role, SecretToken};
+use accounts::{AccountRole, LOGIN_LINK_MS, SecretToken};
 use serde_json::json;
 
 use crate::browser::{Browser, HERE, SESSION};
@@ -16,7 +16,7 @@ async fn account(stack: &Stack) -> String {
 }
 
 /// The path of a new login link.
-async fn link(stack: &Stack, role: Role) -> String {
+async fn link(stack: &Stack, role: AccountRole) -> String {
     let account = account(stack).await;
     let link = stack
         .deps
@@ -38,7 +38,7 @@ async fn press(stack: &Stack, path: &str, headers: &[(&str, &str)]) -> Answer {
 #[tokio::test]
 async fn a_link_signs_in_once_and_not_by_being_opened() {
     let stack = Stack::start().await;
-    let path = link(&stack, Role::Editor).await;
+    let path = link(&stack, AccountRole::Editor).await;
     // A mail scanner opens it, and asks for its head, as often as it likes.
     for _ in 0..3 {
         let page = open(&stack, &path).await;
@@ -74,14 +74,14 @@ async fn a_link_signs_in_once_and_not_by_being_opened() {
     );
     for again in [press(&stack, &path, &[HERE]).await, open(&stack, &path).await] {
         assert_eq!(again.status, 404);
-        assert!(again.header("set-cookie").is_empty() && again.text().contains("can't be used"));
+        assert!(again.header("set-cookie").is_empty() && again.text().contains("can’t be used"));
     }
 }
 
 #[tokio::test]
 async fn only_the_links_page_signs_in() {
     let stack = Stack::start().await;
-    let path = link(&stack, Role::Owner).await;
+    let path = link(&stack, AccountRole::Owner).await;
     let refused: [&[(&str, &str)]; 4] = [
         &[],
         &[("sec-fetch-site", "cross-site")],
@@ -100,7 +100,7 @@ async fn only_the_links_page_signs_in() {
 #[tokio::test]
 async fn a_link_ends_after_its_time_and_a_wrong_one_is_none() {
     let stack = Stack::start().await;
-    let path = link(&stack, Role::Owner).await;
+    let path = link(&stack, AccountRole::Owner).await;
     stack.pass_ms(LOGIN_LINK_MS);
     let nobodys = format!("/api/v1/auth/link/{}", SecretToken::generate().unwrap().reveal());
     for path in [path.as_str(), &nobodys, "/api/v1/auth/link/nonsense"] {
@@ -143,11 +143,11 @@ async fn guesses_are_bounded_by_address() {
 #[tokio::test]
 async fn a_sign_in_gives_a_new_token_and_ends_the_one_before() {
     let stack = Stack::start().await;
-    let first = press(&stack, &link(&stack, Role::Reader).await, &[HERE]).await;
+    let first = press(&stack, &link(&stack, AccountRole::Reader).await, &[HERE]).await;
     let first = Browser::signed_in(&stack, &first).await;
     let chosen = format!("__Host-receipts={}", SecretToken::generate().unwrap().reveal());
     for before in [&first.cookie, &chosen] {
-        let path = link(&stack, Role::Owner).await;
+        let path = link(&stack, AccountRole::Owner).await;
         let answer = press(&stack, &path, &[HERE, ("cookie", before)]).await;
         let browser = Browser::signed_in(&stack, &answer).await;
         assert_ne!(&browser.cookie, before);
@@ -159,7 +159,7 @@ async fn a_sign_in_gives_a_new_token_and_ends_the_one_before() {
 #[tokio::test]
 async fn a_stolen_cookie_is_worth_nothing_after_the_sign_out() {
     let stack = Stack::start().await;
-    let answer = press(&stack, &link(&stack, Role::Owner).await, &[HERE]).await;
+    let answer = press(&stack, &link(&stack, AccountRole::Owner).await, &[HERE]).await;
     let browser = Browser::signed_in(&stack, &answer).await;
     browser.ask(&stack, "GET", "/api/v1/publisher/data").await;
     let out = browser.ask(&stack, "DELETE", SESSION).await;
@@ -189,9 +189,9 @@ async fn sessions_are_listed_and_ended() {
         Browser::signed_in(&stack, &answer).await
     };
     let (owner, reader, other) = (
-        sign_in(Role::Owner).await,
-        sign_in(Role::Reader).await,
-        sign_in(Role::Reader).await,
+        sign_in(AccountRole::Owner).await,
+        sign_in(AccountRole::Reader).await,
+        sign_in(AccountRole::Reader).await,
     );
     let list = async |browser: &Browser| {
         let body = browser.ask(&stack, "GET", SESSIONS).await.expect(200);
@@ -216,12 +216,12 @@ async fn sessions_are_listed_and_ended() {
     reader.ask(&stack, "GET", SESSION).await.refused(401, "no_session");
 }
 
-/// What a person does is the person's in the trail, and a JWT is no session.
+/// The trail names the person for a request with a session. A JWT is no session.
 #[tokio::test]
 async fn the_trail_names_the_person() {
     let provider = Provider::new();
     let stack = provider.stack().await;
-    let answer = press(&stack, &link(&stack, Role::Owner).await, &[HERE]).await;
+    let answer = press(&stack, &link(&stack, AccountRole::Owner).await, &[HERE]).await;
     let browser = Browser::signed_in(&stack, &answer).await;
     let me = browser.ask(&stack, "GET", SESSION).await.expect(200);
     let mut headers = browser.headers().to_vec();

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use accounts::Role;
+use accounts::AccountRole;
 
 use super::questions::Questions;
 use super::table::{Access, Expected, Row, rows};
@@ -13,7 +13,7 @@ use crate::browser::{Browser, HERE};
 const FRESH_MS: i64 = 600_000;
 
 /// A browser of a person with this role in anna's account.
-async fn browser(world: &World, role: Role) -> Browser {
+async fn browser(world: &World, role: AccountRole) -> Browser {
     let (store, anna) = (&world.stack.deps.accounts, &world.anna);
     let link = store.create_login_link(Some(&anna.id), role).await.unwrap();
     let user = store.use_login_link(&link).await.unwrap().unwrap();
@@ -43,8 +43,8 @@ async fn every_address_answers_every_role_as_the_table_says() {
     let world = World::new(Questions::default()).await;
     let guarded = |row: &Row| !matches!(row.access, Access::Open | Access::Public);
     for row in rows().iter().filter(|row| guarded(row)) {
-        for role in Role::ALL {
-            let is_enough = role >= row.role && !(row.path.ends_with("/sessions/{id}") && role < Role::Owner);
+        for role in AccountRole::ALL {
+            let is_enough = role >= row.role && !(row.path.ends_with("/sessions/{id}") && role < AccountRole::Owner);
             let expected = match is_enough {
                 true => (row.good, ""),
                 // Others see their own sessions alone.
@@ -54,7 +54,10 @@ async fn every_address_answers_every_role_as_the_table_says() {
             let browser = browser(&world, role).await;
             ask(&world, row, &browser.headers(), expected, role.as_str()).await;
         }
-        let (owner, other) = (browser(&world, Role::Owner).await, browser(&world, Role::Owner).await);
+        let (owner, other) = (
+            browser(&world, AccountRole::Owner).await,
+            browser(&world, AccountRole::Owner).await,
+        );
         let [here, cookie, token] = owner.headers();
         let [_, _, others_token] = other.headers();
         let is_reading = row.method == "GET";
@@ -98,7 +101,7 @@ async fn every_address_answers_every_role_as_the_table_says() {
             _ => "no_session",
         };
         ask(&world, row, &headers, (401, invalid), "a wrong key beside the cookie").await;
-        let ended = browser(&world, Role::Owner).await;
+        let ended = browser(&world, AccountRole::Owner).await;
         ended.ask(&world.stack, "DELETE", "/api/v1/auth/session").await;
         ask(
             &world,
@@ -115,20 +118,20 @@ async fn every_address_answers_every_role_as_the_table_says() {
 async fn keys_people_and_erasures_need_a_fresh_sign_in() {
     let world = World::new(Questions::default()).await;
     let mut needed = BTreeMap::new();
-    let owner = browser(&world, Role::Owner).await;
+    let owner = browser(&world, AccountRole::Owner).await;
     world.stack.pass_ms(FRESH_MS);
     for row in rows()
         .iter()
         .filter(|row| matches!(row.access, Access::Key | Access::Jwt))
     {
         let expected = match row.role {
-            Role::Owner => (403, "sign_in_again"),
+            AccountRole::Owner => (403, "sign_in_again"),
             _ => (row.good, ""),
         };
         ask(&world, row, &owner.headers(), expected, "an old sign-in").await;
         *needed.entry(row.role).or_insert(0) += 1;
     }
-    assert!(needed[&Role::Owner] >= 8, "{needed:?}");
+    assert!(needed[&AccountRole::Owner] >= 8, "{needed:?}");
     // A person's requests use the people's quota.
     let data = owner.ask(&world.stack, "GET", "/api/v1/publisher/data").await;
     let by_key = world.stack.server.get("/api/v1/publisher/data", &world.anna.key).await;

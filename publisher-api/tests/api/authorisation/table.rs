@@ -1,6 +1,6 @@
 //! Every address, and what it answers to whom.
 
-use accounts::{Role, Scope};
+use accounts::{AccountRole, Scope};
 use uuid::Uuid;
 
 /// Credential that an address wants.
@@ -51,7 +51,7 @@ pub(super) struct Row {
     pub(super) is_signed: bool,
     is_erasing: bool,
     /// Least role of a person with a session who may ask.
-    pub(super) role: Role,
+    pub(super) role: AccountRole,
     pub(super) access: Access,
     pub(super) noun: Noun,
     /// To whom may ask, about what is their own.
@@ -71,7 +71,7 @@ impl Row {
             body: "",
             is_signed: false,
             is_erasing: false,
-            role: Role::Reader,
+            role: AccountRole::Reader,
             access,
             noun: Noun::Nothing,
             good,
@@ -111,12 +111,12 @@ impl Row {
     fn erasing(self) -> Self {
         Self {
             is_erasing: true,
-            role: Role::Owner,
+            role: AccountRole::Owner,
             ..self
         }
     }
 
-    fn role(self, role: Role) -> Self {
+    fn role(self, role: AccountRole) -> Self {
         Self { role, ..self }
     }
 
@@ -151,12 +151,20 @@ fn public(method: &'static str, path: &'static str) -> Row {
 
 fn key(method: &'static str, path: &'static str, good: u16) -> Row {
     let row = Row::new(Access::Key, method, path, good);
-    if method == "GET" { row } else { row.role(Role::Editor) }
+    if method == "GET" {
+        row
+    } else {
+        row.role(AccountRole::Editor)
+    }
 }
 
 fn jwt(method: &'static str, path: &'static str, good: u16) -> Row {
     let row = Row::new(Access::Jwt, method, path, good);
-    if method == "GET" { row } else { row.role(Role::Owner) }
+    if method == "GET" {
+        row
+    } else {
+        row.role(AccountRole::Owner)
+    }
 }
 
 fn session(method: &'static str, path: &'static str, good: u16) -> Row {
@@ -198,7 +206,7 @@ pub(super) fn rows() -> Vec<Row> {
         // One's own data.
         jwt("PATCH", "/api/v1/user/information", 200)
             .json(r#"{"email": null}"#)
-            .role(Role::Reader),
+            .role(AccountRole::Reader),
         jwt("DELETE", "/api/v1/user/account", 202),
         jwt("POST", "/api/v1/user/account/cancel-deletion", 200),
         key("GET", "/api/v1/publisher/data", 200),

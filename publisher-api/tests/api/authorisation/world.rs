@@ -5,9 +5,9 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use accounts::{
-    COLLECTIONS, ChallengeRequest, EntryAuthors, EntryContent, EntryTitle, EntryUrl, ErasedEntries,
+    AccountRole, COLLECTIONS, ChallengeRequest, EntryAuthors, EntryContent, EntryTitle, EntryUrl, ErasedEntries,
     ExportValue as Shown, ExportedRow, Fingerprint, KeyRequest, KeySource, NewEntry, NewErasure, NewOperatorKey,
-    RequestedErasure, Role, Scope, Subject, Tier, User, VerificationMethod,
+    RequestedErasure, Scope, Subject, Tier, User, VerificationMethod,
 };
 use publisher_api::{Authority, PublisherConfig};
 use serde_json::json;
@@ -212,7 +212,7 @@ impl World {
                 sessions[0].id.clone()
             }
             Noun::LoginLink => {
-                let link = store.create_login_link(None, Role::Owner).await.unwrap();
+                let link = store.create_login_link(None, AccountRole::Owner).await.unwrap();
                 link.reveal()
             }
             Noun::Operator if account.verifies => {

@@ -1,9 +1,9 @@
 //! Erasures: what was requested goes, once, with its counts, and nothing else.
 
 use accounts::{
-    Accounts, COLLECTIONS, Cancellation, CancelledErasure, Coverage, ERASURES_OPEN_MAX, EntryAuthors, EntryContent,
-    EntryTitle, EntryUrl, ErasedEntries, Erasure, ErasureState, ExportValue, Inherited, KeyRequest, MailKind,
-    MailSubject, NewEntry, NewErasure, RequestedErasure, Role, Scope, SignInMethod, Subject, User, UserChange,
+    AccountRole, Accounts, COLLECTIONS, Cancellation, CancelledErasure, Coverage, ERASURES_OPEN_MAX, EntryAuthors,
+    EntryContent, EntryTitle, EntryUrl, ErasedEntries, Erasure, ErasureState, ExportValue, Inherited, KeyRequest,
+    MailKind, MailSubject, NewEntry, NewErasure, RequestedErasure, Scope, SignInMethod, Subject, User, UserChange,
 };
 use sqlx::Row;
 use uuid::Uuid;
@@ -537,7 +537,10 @@ async fn an_account_goes_whole_once_its_time_is_over(fixture: Fixture) {
     let user = accounts.sign_in(&subject).await.unwrap();
     let session = accounts.start_session(&user, SignInMethod::Provider, START_MS, None);
     session.await.unwrap();
-    accounts.create_login_link(Some(&gone), Role::Owner).await.unwrap();
+    accounts
+        .create_login_link(Some(&gone), AccountRole::Owner)
+        .await
+        .unwrap();
     entries(&accounts, &gone, 0..3).await;
     entries(&accounts, &stays.account_id, 10..12).await;
     let all_entries = NewErasure {

@@ -1,8 +1,8 @@
 //! Accounts, their domains and keys.
 
 use accounts::{
-    AccountInfo, Accounts, AccountsError, Actor, AuthError, ChallengeRequest, Lifetime, NewKey, Revocation, Scope,
-    Tier, VerificationMethod,
+    AccountInfo, Accounts, AccountsError, AuthError, ChallengeRequest, Lifetime, NewKey, Revocation, Scope, Tier,
+    TrailActor, VerificationMethod,
 };
 use sqlx::Row;
 
@@ -48,7 +48,7 @@ async fn a_key_speaks_for_its_accounts_domains(fixture: Fixture) {
     assert!(issued.api_key.starts_with(&format!("rcpt_{}_", issued.key_id)));
     let principal = accounts.authenticate(&issued.api_key).await.unwrap();
     assert_eq!(principal.account_id, issued.account_id);
-    assert_eq!(principal.actor, Actor::Key(issued.key_id.clone()));
+    assert_eq!(principal.actor, TrailActor::Key(issued.key_id.clone()));
     assert_eq!(principal.tier, Tier::Free);
     assert_eq!(principal.scopes, [Scope::Read, Scope::Write]);
     assert_eq!(principal.domains, ["example.org", "news.example.com"]);
@@ -573,7 +573,7 @@ async fn a_checked_key_is_kept_for_its_time_only(fixture: Fixture) {
     accounts.close().await;
     assert_eq!(
         accounts.authenticate(&asked.api_key).await.unwrap().actor,
-        Actor::Key(asked.key_id.clone())
+        TrailActor::Key(asked.key_id.clone())
     );
     assert!(matches!(
         accounts.authenticate(&other.api_key).await,

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use accounts::{
-    Accounts, AccountsError, Actor, LOGIN_LINK_MS, Role, SESSIONS_PER_USER_MAX, Scope, SecretToken, SignInMethod,
-    Subject, User,
+    AccountRole, Accounts, AccountsError, LOGIN_LINK_MS, SESSIONS_PER_USER_MAX, Scope, SecretToken, SignInMethod,
+    Subject, TrailActor, User,
 };
 use sqlx::Row;
 
@@ -60,17 +60,17 @@ async fn a_session_is_its_users_until_it_ends(fixture: Fixture) {
     let anna = user(&accounts, "anna").await;
     let token = start(&accounts, &anna).await;
     let session = accounts.session(&token).await.unwrap().unwrap();
-    assert_eq!((&session.user_id, session.role), (&anna.id, Role::Owner));
+    assert_eq!((&session.user_id, session.role), (&anna.id, AccountRole::Owner));
     assert_eq!((session.signed_in_at_ms, session.seen_at_ms), (START_MS, START_MS));
     let principal = &session.principal;
-    assert_eq!(principal.actor, Actor::User(anna.id.clone()));
+    assert_eq!(principal.actor, TrailActor::User(anna.id.clone()));
     assert_eq!(principal.account_id, anna.account_id);
     assert_eq!(principal.scopes, [Scope::Read, Scope::Write, Scope::Erase]);
     assert_eq!(principal.limit, None);
     // Another process sees its end at once: nothing is cached.
     let elsewhere = fixture.open().await;
     assert!(holds(&elsewhere, &token).await);
-    let me = Actor::User(anna.id.clone());
+    let me = TrailActor::User(anna.id.clone());
     assert!(
         accounts
             .end_session(&anna.account_id, Some(&anna.id), &session.id, &me)
@@ -175,15 +175,15 @@ async fn only_its_account_ends_a_session(fixture: Fixture) {
     let accounts = fixture.open().await;
     let (anna, bert) = (user(&accounts, "anna").await, user(&accounts, "bert").await);
     let link = accounts
-        .create_login_link(Some(&anna.account_id), Role::Reader)
+        .create_login_link(Some(&anna.account_id), AccountRole::Reader)
         .await
         .unwrap();
     let reader = accounts.use_login_link(&link).await.unwrap().unwrap();
     let (annas, readers) = (start(&accounts, &anna).await, start(&accounts, &reader).await);
     let id = accounts.session(&annas).await.unwrap().unwrap().id;
-    let berts = Actor::User(bert.id.clone());
+    let berts = TrailActor::User(bert.id.clone());
     assert!(!accounts.end_session(&bert.account_id, None, &id, &berts).await.unwrap());
-    let own = Actor::User(reader.id.clone());
+    let own = TrailActor::User(reader.id.clone());
     assert!(
         !accounts
             .end_session(&anna.account_id, Some(&reader.id), &id, &own)
@@ -198,7 +198,7 @@ async fn only_its_account_ends_a_session(fixture: Fixture) {
     );
     // An owner ends anybody's in the account.
     let session = accounts.session(&readers).await.unwrap().unwrap();
-    let owner = Actor::User(anna.id.clone());
+    let owner = TrailActor::User(anna.id.clone());
     assert!(
         accounts
             .end_session(&anna.account_id, None, &session.id, &owner)
@@ -213,7 +213,7 @@ async fn only_hashes_of_tokens_are_stored(fixture: Fixture) {
     let anna = user(&accounts, "anna").await;
     let session = start(&accounts, &anna).await;
     let link = accounts
-        .create_login_link(Some(&anna.account_id), Role::Owner)
+        .create_login_link(Some(&anna.account_id), AccountRole::Owner)
         .await
         .unwrap();
     for (table, token) in [("sessions", &session), ("login_links", &link)] {
@@ -228,7 +228,7 @@ async fn a_login_link_is_used_once(fixture: Fixture) {
     let accounts = fixture.open().await;
     let key = issue(&accounts, "example.com").await;
     let link = accounts
-        .create_login_link(Some(&key.account_id), Role::Editor)
+        .create_login_link(Some(&key.account_id), AccountRole::Editor)
         .await
         .unwrap();
     // However often it is resolved, which a mail scanner does too.
@@ -237,11 +237,14 @@ async fn a_login_link_is_used_once(fixture: Fixture) {
         let account = found.account.unwrap();
         assert_eq!(
             (account.0.as_str(), found.role),
-            (key.account_id.as_str(), Role::Editor)
+            (key.account_id.as_str(), AccountRole::Editor)
         );
     }
     let editor = accounts.use_login_link(&link).await.unwrap().unwrap();
-    assert_eq!((&editor.account_id, editor.role), (&key.account_id, Role::Editor));
+    assert_eq!(
+        (&editor.account_id, editor.role),
+        (&key.account_id, AccountRole::Editor)
+    );
     assert_eq!(accounts.login_link(&link).await.unwrap(), None);
     assert_eq!(accounts.use_login_link(&link).await.unwrap(), None);
     let trail = actions(&accounts, &key.account_id).await;
@@ -250,7 +253,7 @@ async fn a_login_link_is_used_once(fixture: Fixture) {
         ["operator login-link.create editor", "operator user.create"]
     );
     let unknown = accounts
-        .create_login_link(Some("acc_0"), Role::Owner)
+        .create_login_link(Some("acc_0"), AccountRole::Owner)
         .await
         .unwrap_err();
     assert!(matches!(unknown, AccountsError::UnknownAccount(_)), "{unknown}");
@@ -258,7 +261,7 @@ async fn a_login_link_is_used_once(fixture: Fixture) {
 
 async fn a_login_link_ends_after_its_time(fixture: Fixture) {
     let accounts = fixture.open().await;
-    let link = accounts.create_login_link(None, Role::Owner).await.unwrap();
+    let link = accounts.create_login_link(None, AccountRole::Owner).await.unwrap();
     fixture.pass_ms(LOGIN_LINK_MS - 1);
     assert!(accounts.login_link(&link).await.unwrap().is_some());
     fixture.pass_ms(1);
@@ -270,7 +273,10 @@ async fn used_at_one_time_a_login_link_signs_in_once(fixture: Fixture) {
     let accounts = fixture.open().await;
     let key = issue(&accounts, "example.com").await;
     for account_id in [Some(key.account_id.as_str()), None] {
-        let link = accounts.create_login_link(account_id, Role::Owner).await.unwrap();
+        let link = accounts
+            .create_login_link(account_id, AccountRole::Owner)
+            .await
+            .unwrap();
         let uses = (0..8).map(|_| {
             let (accounts, link) = (accounts.clone(), link.clone());
             tokio::spawn(async move { accounts.use_login_link(&link).await.unwrap().is_some() })
@@ -287,7 +293,7 @@ async fn links_of_one_role_are_one_user(fixture: Fixture) {
     let accounts = fixture.open().await;
     let key = issue(&accounts, "example.com").await;
     let mut users = HashSet::new();
-    for role in Role::ALL.into_iter().chain(Role::ALL) {
+    for role in AccountRole::ALL.into_iter().chain(AccountRole::ALL) {
         let link = accounts.create_login_link(Some(&key.account_id), role).await.unwrap();
         let user = accounts.use_login_link(&link).await.unwrap().unwrap();
         assert_eq!((&user.account_id, user.role), (&key.account_id, role));
@@ -298,19 +304,19 @@ async fn links_of_one_role_are_one_user(fixture: Fixture) {
 
 async fn a_link_without_an_account_makes_one(fixture: Fixture) {
     let accounts = fixture.open().await;
-    let link = accounts.create_login_link(None, Role::Owner).await.unwrap();
+    let link = accounts.create_login_link(None, AccountRole::Owner).await.unwrap();
     assert_eq!(accounts.login_link(&link).await.unwrap().unwrap().account, None);
     assert!(
         accounts.list_accounts().await.unwrap().is_empty(),
         "not before it is used"
     );
     let first = accounts.use_login_link(&link).await.unwrap().unwrap();
-    assert_eq!(first.role, Role::Owner);
+    assert_eq!(first.role, AccountRole::Owner);
     // A second such link, and one for the account, are the same person.
-    let again = accounts.create_login_link(None, Role::Owner).await.unwrap();
+    let again = accounts.create_login_link(None, AccountRole::Owner).await.unwrap();
     assert_eq!(accounts.use_login_link(&again).await.unwrap().unwrap(), first);
     let named = accounts
-        .create_login_link(Some(&first.account_id), Role::Owner)
+        .create_login_link(Some(&first.account_id), AccountRole::Owner)
         .await
         .unwrap();
     assert_eq!(accounts.use_login_link(&named).await.unwrap().unwrap(), first);
