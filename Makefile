@@ -49,6 +49,10 @@ alerts: prometheus ## Check the alerting rules, and test that every alert fires 
 python: deps ## Make a Python environment with what tests use from PyPI in the cache
 	@scripts/fetch-python
 
+.PHONY: oidc-provider
+oidc-provider: deps ## Install the identity provider of tests (oidc-provider, from npm) in the cache
+	@scripts/fetch-oidc-provider
+
 .PHONY: sdk-python-check
 sdk-python-check: deps ## Lints, types, tests, conformance suite and wheel of the Python client library
 	scripts/sdk-python-check
@@ -104,7 +108,7 @@ stage-build:
 	$(STAGE) scripts/run-tests --build
 .PHONY: stage-fetch
 stage-fetch:
-	$(STAGE) $(MAKE) chdb kafka python prometheus page-deps
+	$(STAGE) $(MAKE) chdb kafka oidc-provider python prometheus page-deps
 .PHONY: stage-programs
 stage-programs: stage-build stage-fetch
 	$(STAGE) scripts/run-tests --without $(DRILLS)

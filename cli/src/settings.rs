@@ -180,6 +180,7 @@ impl Settings {
         self.check_shards(faults);
         self.check_verdicts(faults);
         self.check_memory(faults);
+        self.check_sign_in(faults);
         faults.at_least(
             "warehouse.insert_bytes_max",
             self.warehouse.insert_bytes_max,
@@ -212,6 +213,22 @@ impl Settings {
     /// Bytes of the largest record of `receipts`.
     fn record_bytes(&self) -> usize {
         self.limits.batch_bytes_max.saturating_add(RECORD_FRAME_BYTES)
+    }
+
+    /// The identity provider sends people back to an address that it has registered, and their
+    /// browsers take a session's cookie only by HTTPS or from this machine.
+    fn check_sign_in(&self, faults: &mut ConfigFaults) {
+        if self.auth.client_id.is_empty() {
+            return;
+        }
+        let url = self.publisher.public_url.as_deref();
+        let loopback = ["http://127.0.0.1", "http://localhost", "http://[::1]"];
+        let is_good = |url: &str| url.starts_with("https://") || loopback.iter().any(|host| url.starts_with(host));
+        faults.require(
+            "publisher.public_url",
+            url.is_some_and(is_good),
+            "is needed with auth.client_id, and must begin with https:// (or name this machine): people come back to it",
+        );
     }
 
     /// Shards are partitions of a topic.

@@ -11,6 +11,7 @@
 //! - `operators`: key directories of AI operators, and proofs of possession
 //! - `openapi`: the document of all of them (OpenAPI 3.1), made from the code
 //! - [`jwt`]: tokens of an identity provider; `identity`: the user behind one, or behind a session
+//! - `oidc`: signing in at that provider
 //! - `readiness`: whether the engines answer
 //!
 //! A client shows an API key, whose scope must be `read` for GET, `erase` where something is
@@ -27,6 +28,7 @@ mod export;
 mod identity;
 pub mod jwt;
 mod lease;
+mod oidc;
 mod openapi;
 mod operators;
 mod proofs;
@@ -60,6 +62,7 @@ pub use self::config::{DEFAULT_LISTEN, PublisherConfig};
 pub use erasing::Eraser;
 pub use expiry::{Postman, SmtpConfig};
 pub use jwt::{AuthConfig, Authority};
+pub use oidc::IdentityProvider;
 use operators::Directories;
 pub use operators::operator_key;
 pub use router::document;
@@ -90,6 +93,8 @@ pub struct Deps {
     pub quotas: QuotasConfig,
     /// Issuer whose JWTs are trusted.
     pub authority: Arc<Authority>,
+    /// Identity provider at which people sign in, if there is one.
+    pub provider: Option<Arc<IdentityProvider>>,
     /// The way out to domains and webhooks that publishers name.
     pub outbound: outbound::OutboundClient,
     /// The server that takes mails.

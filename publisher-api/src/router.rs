@@ -22,7 +22,7 @@ fn open() -> OpenApiRouter<Arc<PublisherState>> {
 
 /// All addresses at which people sign in.
 fn signing_in() -> OpenApiRouter<Arc<PublisherState>> {
-    routes::login_link::routes()
+    routes::login_link::routes().merge(routes::sign_in::routes())
 }
 
 /// All addresses that need an API key with the scope `read` or `write`.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use accounts::{Accounts, RegistryCache, ShardMapCache};
 use gateway::{AcknowledgementKeys, Routes};
 use outbound::OutboundClient;
-use publisher_api::Authority;
+use publisher_api::{Authority, IdentityProvider};
 use receipt::Judge;
 use receipt_log::{Log, LogOpenError};
 use service::cpu::CpuPool;
@@ -156,8 +156,10 @@ pub fn publisher(
     start_at_zero(&["publisher", "mails", "outbound"]);
     let outbound = OutboundClient::new(&settings.outbound).map_err(CommandFailure::input)?;
     let authority = Authority::new(&settings.auth, settings.data.root(), &outbound);
+    let provider = IdentityProvider::new(&settings.auth, &outbound);
     Ok(publisher_api::Deps {
         authority: Arc::new(authority.map_err(CommandFailure::input)?),
+        provider: provider.map_err(CommandFailure::input)?.map(Arc::new),
         outbound,
         smtp: settings.smtp.clone(),
         cpu: pool("publisher", 1, PUBLISHER_QUEUE_MAX)?,

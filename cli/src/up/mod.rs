@@ -172,12 +172,12 @@ async fn serve(
     services.run(shutdown, engines, health).await
 }
 
-/// A login link for the only account, or for a new one. None for a log in JSON, which is stored and
-/// read by others; nor where the dashboard and sign-in have no address in common, because a
-/// browser sends a session to one address alone.
+/// A login link for the only account, or for a new one. None where people sign in at an identity
+/// provider; for a log in JSON, which is stored and read by others; and where the dashboard and
+/// sign-in have no address in common, because a browser sends a session to one address alone.
 async fn sign_in_link(settings: &Settings, addresses: &Addresses, accounts: &Accounts) -> Option<String> {
     let is_log = settings.telemetry.log_format == LogFormat::Json;
-    if is_log || addresses.analytics != addresses.publisher {
+    if is_log || !settings.auth.client_id.is_empty() || addresses.analytics != addresses.publisher {
         return None;
     }
     let base = settings.publisher.public_url.as_ref().unwrap_or(&addresses.publisher);

@@ -7,7 +7,7 @@ use crate::command::{Ran, receipts};
 use crate::running::on;
 
 /// A configuration, and what its report must say: the key, in the file or missing, and the remedy.
-const WRONG: [(&str, &str, &str); 45] = [
+const WRONG: [(&str, &str, &str); 46] = [
     ("[gateway\n", "FILE: line 1", "unclosed table"),
     ("gateway = 1", "gateway in FILE", "write [gateway]"),
     ("[gatway]", "gatway in FILE", "did you mean `gateway`"),
@@ -170,6 +170,11 @@ const WRONG: [(&str, &str, &str); 45] = [
         "[auth]\njwks_file = \"/nowhere\"",
         "auth.jwks_file in FILE",
         "No such file",
+    ),
+    (
+        "[auth]\nissuer = \"https://i\"\naudience = \"a\"\njwks_url = \"https://i/keys\"\nclient_id = \"c\"",
+        "publisher.public_url",
+        "is needed with auth.client_id",
     ),
     (
         "[smtp]\nhost = \"mail.example\"",

@@ -14,6 +14,7 @@ mod first_receipt;
 mod flood;
 mod forgery;
 mod https;
+mod login_link;
 mod logs;
 mod migrate;
 mod new;

@@ -123,6 +123,12 @@ impl Accounts {
         Ok(token)
     }
 
+    /// The longest time of a session, in seconds.
+    #[must_use]
+    pub fn session_s_max(&self) -> u32 {
+        u32::try_from(self.sessions_max.whole_ms / 1_000).unwrap_or(u32::MAX)
+    }
+
     /// The session of this token, if it holds. Nothing is recorded: see
     /// [`Accounts::touch_session`].
     pub async fn session(&self, token: &SecretToken) -> Result<Option<UserSession>, AccountsError> {

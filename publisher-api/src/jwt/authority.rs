@@ -7,6 +7,7 @@ use accounts::Subject;
 use jsonwebtoken::{Algorithm, DecodingKey};
 use metrics::counter;
 use outbound::OutboundClient;
+use serde_json::{Map, Value};
 use service::health::Health;
 
 use super::TokenError;
@@ -16,6 +17,7 @@ use super::dev;
 use super::key_ring::{FileSource, KeyRing, KeySetSource, UrlSource};
 use super::key_set::Match;
 use super::token::Token;
+use crate::oidc::SignInAttempt;
 
 /// Issuer of trusted tokens, and its keys.
 pub struct Authority {
@@ -84,13 +86,35 @@ impl Authority {
     ///
     /// The signature is checked where the request is handled: it is one, and people ask seldom.
     pub(crate) async fn subject(&self, text: &str, now_ms: i64) -> Result<Subject, TokenError> {
-        let result = self.check(text, now_ms).await;
-        let outcome = result.as_ref().map_or_else(TokenError::outcome, |_| "ok");
-        counter!("receipts_publisher_tokens_total", "outcome" => outcome).increment(1);
-        result
+        counted(self.check(text, now_ms).await)
+    }
+
+    /// Whom the ID token of a sign-in is about, if it is good at `now_ms`, for `client_id`, and of
+    /// this attempt; and when they signed in at the provider, if it says.
+    pub(crate) async fn signed_in(
+        &self,
+        text: &str,
+        client_id: &str,
+        attempt: &SignInAttempt,
+        now_ms: i64,
+    ) -> Result<(Subject, Option<i64>), TokenError> {
+        let expected = Expected {
+            audience: client_id.to_owned(),
+            ..self.expected.clone()
+        };
+        let checked = async {
+            let claims = self.signed_claims(text, now_ms).await?;
+            expected.signed_in(&claims, &attempt.nonce(), attempt.age_s_max, now_ms)
+        };
+        counted(checked.await)
     }
 
     async fn check(&self, text: &str, now_ms: i64) -> Result<Subject, TokenError> {
+        self.expected.subject(&self.signed_claims(text, now_ms).await?, now_ms)
+    }
+
+    /// Claims of a token whose signature is good.
+    async fn signed_claims(&self, text: &str, now_ms: i64) -> Result<Map<String, Value>, TokenError> {
         let token = Token::parse(text, self.token_bytes_max)?;
         let key = self.key(token.algorithm, token.kid.as_deref(), now_ms).await?;
         // An error is a signature that isn't base64url; the key is of the algorithm's family by its
@@ -99,7 +123,7 @@ impl Authority {
         if !good.unwrap_or(false) {
             return Err(TokenError::Signature);
         }
-        self.expected.subject(&token.claims()?, now_ms)
+        token.claims()
     }
 
     async fn key(&self, algorithm: Algorithm, kid: Option<&str>, now_ms: i64) -> Result<DecodingKey, TokenError> {
@@ -138,6 +162,12 @@ impl Authority {
             tokio::time::sleep(pause).await;
         }
     }
+}
+
+fn counted<T>(checked: Result<T, TokenError>) -> Result<T, TokenError> {
+    let outcome = checked.as_ref().map_or_else(TokenError::outcome, |_| "ok");
+    counter!("receipts_publisher_tokens_total", "outcome" => outcome).increment(1);
+    checked
 }
 
 impl std::fmt::Debug for Authority {

@@ -42,6 +42,36 @@ impl Expected {
         })
     }
 
+    /// Whom the claims of an ID token are about, if they hold at `now_ms` and for the sign-in with
+    /// this `nonce` (OpenID Connect Core section 3.1.3.7); and when they signed in at the provider,
+    /// if it says, in milliseconds since the Unix epoch.
+    pub(crate) fn signed_in(
+        &self,
+        claims: &Map<String, Value>,
+        nonce: &str,
+        age_s_max: u32,
+        now_ms: i64,
+    ) -> Result<(Subject, Option<i64>), TokenError> {
+        let subject = self.subject(claims, now_ms)?;
+        let text = |name: &str| claims.get(name).map(|value| value.as_str().unwrap_or_default());
+        if text("nonce") != Some(nonce) {
+            return Err(TokenError::Claim("nonce"));
+        }
+        // The party that the token was issued to, where several may read it.
+        let is_several = matches!(claims.get("aud"), Some(Value::Array(several)) if several.len() > 1);
+        match text("azp") {
+            None if !is_several => {}
+            Some(party) if party == self.audience => {}
+            _ => return Err(TokenError::Claim("azp")),
+        }
+        let signed_in_at_ms = instant_ms(claims, "auth_time")?;
+        let age_ms_max = (i64::from(age_s_max) + i64::from(self.leeway_s_max)) * 1_000;
+        if signed_in_at_ms.is_some_and(|at_ms| now_ms.saturating_sub(at_ms) > age_ms_max) {
+            return Err(TokenError::Claim("auth_time"));
+        }
+        Ok((subject, signed_in_at_ms))
+    }
+
     fn is_audience(&self, audience: Option<&Value>) -> bool {
         match audience {
             Some(Value::String(one)) => *one == self.audience,
@@ -164,6 +194,48 @@ mod tests {
                 "{sub}"
             );
         }
+    }
+
+    #[test]
+    fn an_id_token_is_for_one_sign_in() {
+        let ask = |changes: Value| {
+            let mut claims = json!({
+                "iss": "https://id.example", "aud": "receipts", "sub": "anna", "exp": NOW_S + 60, "nonce": "n1",
+            });
+            for (name, value) in changes.as_object().unwrap() {
+                claims[name] = value.clone();
+            }
+            expected().signed_in(claims.as_object().unwrap(), "n1", 600, NOW_S * 1_000)
+        };
+        assert_eq!(ask(json!({})).unwrap().1, None);
+        assert_eq!(
+            ask(json!({"auth_time": NOW_S - 5})).unwrap().1,
+            Some((NOW_S - 5) * 1_000)
+        );
+        assert!(ask(json!({"auth_time": NOW_S - 630, "azp": "receipts"})).is_ok());
+        assert!(ask(json!({"aud": ["receipts", "other"], "azp": "receipts"})).is_ok());
+        for (changes, name) in [
+            (json!({"nonce": "n2"}), "nonce"),
+            (json!({"nonce": null}), "nonce"),
+            (json!({"nonce": ["n1"]}), "nonce"),
+            (json!({"azp": "other"}), "azp"),
+            (json!({"azp": 1}), "azp"),
+            (json!({"aud": ["receipts", "other"]}), "azp"),
+            (json!({"auth_time": NOW_S - 631}), "auth_time"),
+            (json!({"auth_time": "now"}), "auth_time"),
+        ] {
+            let refused = ask(changes.clone()).unwrap_err();
+            assert!(
+                matches!(refused, TokenError::Claim(reported) if reported == name),
+                "{changes}: {refused}"
+            );
+        }
+        assert!(matches!(ask(json!({"aud": "other"})), Err(TokenError::Audience)));
+        assert!(matches!(
+            ask(json!({"iss": "https://id.example/"})),
+            Err(TokenError::Issuer)
+        ));
+        assert!(matches!(ask(json!({"exp": NOW_S - 31})), Err(TokenError::Expired)));
     }
 
     #[test]

@@ -27,6 +27,11 @@ pub struct AuthConfig {
     pub jwks_url: String,
     /// A secret shared with the issuer, for HS256; empty: no such token is trusted.
     pub hs256_secret: Secret,
+    /// Client ID of this deployment at the issuer, with which people sign in there by OpenID
+    /// Connect; empty: nobody does.
+    pub client_id: String,
+    /// File with the client's secret; empty: it has none.
+    pub client_secret_file: String,
     /// Largest difference between the issuer's clock and ours, in seconds.
     pub leeway_s_max: u32,
     /// The longest token, in bytes.
@@ -45,6 +50,8 @@ impl Default for AuthConfig {
             jwks_file: String::new(),
             jwks_url: String::new(),
             hs256_secret: Secret::default(),
+            client_id: String::new(),
+            client_secret_file: String::new(),
             leeway_s_max: 30,
             token_bytes_max: 8 << 10,
             jwks_refresh_s: 300,
@@ -57,8 +64,55 @@ impl AuthConfig {
     /// Whether an issuer is configured; otherwise the one of `receipts dev-token` is trusted.
     #[must_use]
     pub fn is_given(&self) -> bool {
-        let texts = [&self.issuer, &self.audience, &self.jwks_file, &self.jwks_url];
+        let texts = [
+            &self.issuer,
+            &self.audience,
+            &self.jwks_file,
+            &self.jwks_url,
+            &self.client_id,
+            &self.client_secret_file,
+        ];
         texts.iter().any(|text| !text.is_empty()) || !self.hs256_secret.is_empty()
+    }
+
+    /// The client's secret, if it has one.
+    ///
+    /// # Errors
+    /// Why its file can't be used.
+    pub(crate) fn client_secret(&self) -> Result<Option<String>, String> {
+        if self.client_secret_file.is_empty() {
+            return Ok(None);
+        }
+        let bytes = read_file(Path::new(&self.client_secret_file))?;
+        let text = String::from_utf8(bytes).map_err(|_| "isn't a text".to_owned())?;
+        let text = text.trim();
+        match text.is_empty() {
+            true => Err("is empty".to_owned()),
+            false => Ok(Some(text.to_owned())),
+        }
+    }
+
+    fn validate_client(&self, faults: &mut ConfigFaults) {
+        if let Err(why) = self.client_secret() {
+            faults.push("client_secret_file", why);
+        }
+        if self.client_id.is_empty() {
+            let is_alone = self.client_secret_file.is_empty();
+            faults.require("client_secret_file", is_alone, "needs client_id");
+            return;
+        }
+        let has_keys = !self.jwks_file.is_empty() || !self.jwks_url.is_empty();
+        faults.require(
+            "client_id",
+            has_keys,
+            "needs jwks_url or jwks_file, whose keys sign ID tokens",
+        );
+        let is_url = self.issuer.starts_with("https://");
+        faults.require(
+            "issuer",
+            is_url,
+            "must start with https:// where people sign in (client_id)",
+        );
     }
 
     fn validate_issuer(&self, faults: &mut ConfigFaults) {
@@ -105,6 +159,7 @@ impl Section for AuthConfig {
     fn check(&self, faults: &mut ConfigFaults) {
         if self.is_given() {
             self.validate_issuer(faults);
+            self.validate_client(faults);
         }
         faults.range("leeway_s_max", self.leeway_s_max, 0..=300);
         faults.range("token_bytes_max", self.token_bytes_max, 256..=64 << 10);
@@ -169,6 +224,40 @@ mod tests {
             ..AuthConfig::default()
         };
         assert!(!format!("{secret:?}").contains("s3cret"));
+    }
+
+    #[test]
+    fn people_sign_in_with_a_client_that_fits() {
+        let whole = "[auth]\nissuer = 'https://i'\naudience = 'a'\njwks_url = 'https://i/keys'\n";
+        assert_eq!(faults(&format!("{whole}client_id = 'c'")), "");
+        let dir = tempfile::tempdir().unwrap();
+        let (secret, empty) = (dir.path().join("secret"), dir.path().join("empty"));
+        std::fs::write(&secret, "s3cret\n").unwrap();
+        std::fs::write(&empty, "\n").unwrap();
+        let with_file = |file: &Path| format!("{whole}client_id = 'c'\nclient_secret_file = '{}'", file.display());
+        assert_eq!(faults(&with_file(&secret)), "");
+        for (toml, named) in [
+            ("[auth]\nclient_id = 'c'".to_owned(), "auth.issuer"),
+            (
+                whole.replace("'https://i'", "'i'") + "client_id = 'c'",
+                "must start with https://",
+            ),
+            (
+                "[auth]\nissuer = 'https://i'\naudience = 'a'\nclient_id = 'c'\nhs256_secret = '".to_owned()
+                    + &"x".repeat(32)
+                    + "'",
+                "needs jwks_url",
+            ),
+            (
+                format!("{whole}client_secret_file = '{}'", secret.display()),
+                "needs client_id",
+            ),
+            (with_file(&empty), "is empty"),
+            (with_file(&dir.path().join("nowhere")), "can't be read"),
+        ] {
+            let text = faults(&toml);
+            assert!(text.contains(named) && !text.contains("s3cret"), "{toml}: {text}");
+        }
     }
 
     #[test]

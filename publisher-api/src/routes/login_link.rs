@@ -20,8 +20,9 @@ use web::{Failure, session};
 use super::sign_in_page::SignInPage;
 use crate::state::PublisherState;
 
-/// Address of the page that a person gets to after a sign-in: no request chooses another.
-pub(super) const HOME: &str = "/dashboard";
+/// Address of the page that a person gets to after a sign-in: no request chooses another. Its query
+/// lets the page look for the session, which it doesn't do otherwise.
+pub(super) const HOME: &str = "/dashboard?session";
 
 pub(crate) fn routes() -> OpenApiRouter<Arc<PublisherState>> {
     OpenApiRouter::new().routes(routes!(show, sign_in))

@@ -11,6 +11,7 @@ pub(crate) mod lookup;
 pub(crate) mod operators;
 mod paging;
 pub(crate) mod sessions;
+pub(crate) mod sign_in;
 mod sign_in_page;
 pub(crate) mod trusted;
 pub(crate) mod user;

@@ -27,7 +27,7 @@ impl Browser {
     pub(crate) async fn signed_in(stack: &Stack, answer: &Answer) -> Self {
         assert_eq!(
             (answer.status, answer.header("location")),
-            (303, "/dashboard"),
+            (303, "/dashboard?session"),
             "{}",
             answer.text()
         );
@@ -37,7 +37,8 @@ impl Browser {
         Self::of(stack, pair.to_owned()).await
     }
 
-    async fn of(stack: &Stack, cookie: String) -> Self {
+    /// A browser with this cookie.
+    pub(crate) async fn of(stack: &Stack, cookie: String) -> Self {
         let answer = stack
             .server
             .send("GET", SESSION, &[HERE, ("cookie", &cookie)], "")
@@ -46,7 +47,7 @@ impl Browser {
         Self { cookie, csrf_token }
     }
 
-    /// What the dashboard sends with each request.
+    /// Header fields of a request of the dashboard.
     pub(crate) fn headers(&self) -> [(&str, &str); 3] {
         [HERE, ("cookie", &self.cookie), ("x-csrf-token", &self.csrf_token)]
     }

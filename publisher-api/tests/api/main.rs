@@ -16,6 +16,7 @@ mod lookup;
 mod operators;
 mod provider;
 mod sessions;
+mod sign_in;
 #[allow(dead_code)]
 mod signer;
 mod stack;

@@ -88,6 +88,7 @@ async fn deps(dir: &Path, clock: &Arc<AtomicI64>) -> Deps {
     let outbound = outbound::OutboundClient::new(&outbound::Config::default()).unwrap();
     Deps {
         authority: Arc::new(Authority::new(&AuthConfig::default(), dir, &outbound).unwrap()),
+        provider: None,
         outbound,
         accounts,
         warehouse: Warehouse::new(&nowhere, &WarehouseConfig::default()).unwrap(),

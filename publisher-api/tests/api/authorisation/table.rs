@@ -188,6 +188,9 @@ pub(super) fn rows() -> Vec<Row> {
         open("/api/v1/auth/link/{token}").about(Noun::LoginLink),
         // Without what only a browser on the link's page sends.
         Row::new(Access::Open, "POST", "/api/v1/auth/link/{token}", 403).about(Noun::LoginLink),
+        Row::new(Access::Open, "GET", "/api/v1/auth/login", 403),
+        // Without a provider, a page says so.
+        Row::new(Access::Open, "GET", "/api/v1/auth/callback", 404),
         session("GET", "/api/v1/auth/session", 200),
         session("GET", "/api/v1/auth/sessions", 200),
         session("DELETE", "/api/v1/auth/sessions/{id}", 204).about(Noun::Session),
