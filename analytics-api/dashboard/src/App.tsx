@@ -6,7 +6,7 @@ import { linkTo, pageLocation } from './location';
 import { Controls } from './panels/Controls';
 import { chosen } from './panels/chosen';
 import { Warning, Watermark } from './panels/Watermark';
-import { key, signOut } from './session';
+import { signedIn, signOut } from './session';
 import { theme, toggleTheme } from './theme';
 import { ClientView, EntryView, Nothing } from './views/Detail';
 import { Overview } from './views/Overview';
@@ -14,7 +14,7 @@ import { SignIn } from './views/SignIn';
 import { forgetWatermark } from './watermark';
 
 export function App() {
-  return key.value === null ? <SignIn /> : <Dashboard />;
+  return signedIn.value ? <Dashboard /> : <SignIn />;
 }
 
 /** After so long out of sight the numbers are old enough to ask again. */

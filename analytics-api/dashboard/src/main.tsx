@@ -1,7 +1,11 @@
 import { render } from 'preact';
 import { App } from './App';
+import { findSession } from './session';
 import 'uplot/dist/uPlot.min.css';
 import './styles/page.css';
 
 const root = document.getElementById('page');
-if (root) render(<App />, root);
+// A page that shows the form first would take the focus to it.
+void findSession().finally(() => {
+  if (root) render(<App />, root);
+});

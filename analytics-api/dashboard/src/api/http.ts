@@ -1,20 +1,21 @@
-// One request with the session's key. Anything but a success is thrown as a `Problem`; a key that
-// doesn't hold any more ends the session.
+// One request with the visitor's key or session. Anything but a success is thrown as a `Problem`; a
+// key that doesn't hold any more ends the session.
 
 import { heardFromServer } from '../clock';
-import { key, signOut } from '../session';
+import { credential, isCurrent, signOut } from '../session';
 import { Problem, problemOf } from './problem';
 
 /** `fetch`, as this API wants it. */
 export async function authorized(request: Request): Promise<Response> {
-  const asked = key.peek();
-  if (asked === null) throw new Problem(401, 'missing_api_key', 'Sign in first.');
+  const used = credential();
+  if (used === null) throw new Problem(401, 'missing_api_key', 'Sign in first.');
   const headers = new Headers(request.headers);
-  headers.set('authorization', `Bearer ${asked}`);
+  if (used.key !== null) headers.set('authorization', `Bearer ${used.key}`);
+  const credentials = used.key === null ? 'same-origin' : 'omit';
   let response: Response;
   try {
     response = await fetch(
-      new Request(request, { headers, credentials: 'omit', redirect: 'error', referrerPolicy: 'no-referrer' }),
+      new Request(request, { headers, credentials, redirect: 'error', referrerPolicy: 'no-referrer' }),
     );
   } catch (cause) {
     if (request.signal.aborted) throw cause;
@@ -23,7 +24,7 @@ export async function authorized(request: Request): Promise<Response> {
   heardFromServer(response.headers.get('date'));
   if (response.ok) return response;
   const problem = await problemOf(response);
-  if (problem.status === 401 && key.peek() === asked) signOut(problem);
+  if (problem.status === 401 && isCurrent(used)) signOut(problem);
   throw problem;
 }
 

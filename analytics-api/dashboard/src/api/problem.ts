@@ -91,6 +91,7 @@ function inWords(problem: Problem, retried: boolean): Explanation {
     case 400:
       return { title: 'This selection can’t be answered', advice: problem.detail || 'Choose another range or filter.' };
     case 401:
+      if (problem.code === 'no_session') return { title: 'Your session has ended', advice: 'Sign in again.' };
       return problem.code === 'expired_api_key'
         ? { title: 'This API key has expired', advice: 'Create a new key and sign in with it.' }
         : { title: 'This API key isn’t valid', advice: 'It is mistyped, was revoked, or belongs to another service.' };

@@ -67,6 +67,9 @@ export function SignIn() {
             The key needs the scope “read”. It stays in this tab until you sign out or close it.
           </p>
         </form>
+        <p class="note">
+          Without a key: <a href="/api/v1/auth/login">sign in with your account</a>.
+        </p>
       </div>
     </main>
   );

@@ -7,7 +7,7 @@ import type { Page } from 'playwright-core';
 import { beforeAll, describe, expect, inject, it } from 'vitest';
 import { PURPOSES } from '../../src/format';
 import { articles, clients, HOSTILE, uuid } from './sample';
-import { Service } from './service';
+import { Service, start } from './service';
 import { accessible, settled, signIn, visit } from './visit';
 
 const API = '/api/v1/analytics';
@@ -107,6 +107,54 @@ describe('signing in', () => {
       expect(sent.filter((url, at) => sent.indexOf(url) !== at)).toEqual([]);
       expect(aborted).toEqual([]);
     }));
+
+  it('takes a person’s session by a link, until they sign out, and gives it to no page of the documents', async () => {
+    // A browser sends the session to one address alone.
+    const { service, stop } = await start({}, ['gateway', 'metrics']);
+    service.key();
+    const base = service.addresses.publisher;
+    await visit(base, {}, async ({ page, allow }) => {
+      const link = service.loginLink();
+      expect(link.startsWith(base)).toBe(true);
+      // Whoever opens it only looks.
+      expect((await fetch(link)).status).toBe(200);
+      await page.goto(link);
+      await page.getByText('as reader').waitFor();
+      await accessible(page, 'login link');
+      await page.getByRole('button', { name: 'Sign in' }).click();
+      await settled(page);
+      expect(page.url()).toBe(`${base}/dashboard`);
+      // Chromium keeps the cookie at a loopback address, out of every script's sight.
+      const [cookie] = await page.context().cookies();
+      const { name, httpOnly, secure, sameSite, path } = cookie ?? {};
+      expect({ name, httpOnly, secure, sameSite, path }).toEqual({
+        name: '__Host-receipts',
+        httpOnly: true,
+        secure: true,
+        sameSite: 'Strict',
+        path: '/',
+      });
+      expect(await page.evaluate(() => document.cookie)).toBe('');
+      await page.reload();
+      await settled(page);
+      allow(401, 403, 404);
+      const ask = (method: string, path: string) =>
+        page.evaluate(async ([method, path]) => (await fetch(path ?? '', { method })).status, [method, path]);
+      expect(await ask('GET', '/api/v1/publisher/data')).toBe(200);
+      expect(await ask('POST', '/api/v1/verification/generate')).toBe(403);
+      await page.goto('/docs/publisher/');
+      expect(await ask('GET', '/api/v1/publisher/data')).toBe(401);
+      await page.goto('/dashboard');
+      await settled(page);
+      await page.getByRole('button', { name: 'Sign out' }).click();
+      await page.getByLabel('API key').waitFor();
+      await expect.poll(async () => (await page.context().cookies()).length).toBe(0);
+      await page.reload();
+      await page.getByLabel('API key').waitFor();
+      await page.goto(link);
+      await page.getByRole('heading', { name: 'This link can’t be used' }).waitFor();
+    }).finally(stop);
+  });
 
   it('says that a key has expired, at the door and inside', () =>
     visit(base, {}, async ({ page, allow }) => {

@@ -90,6 +90,12 @@ export class Service {
     return owner ? ['--account', owner.accountId] : [];
   }
 
+  /** A link that signs a person in to the publisher's account. */
+  loginLink(): string {
+    const args = ['login-link', '--data', this.data, ...this.owner(), '--role', 'reader'];
+    return execFileSync(BIN, args, { encoding: 'utf8' }).trim();
+  }
+
   /** Moves a domain's account to another tier; it exists once it has a key. */
   setTier(tier: string, domain = PUBLISHER): void {
     execFileSync(BIN, ['accounts', 'set-tier', '--data', this.data, domain, tier]);
@@ -151,15 +157,13 @@ export class Service {
   }
 }
 
-/** Starts one; `stop` ends it and removes its folder. */
+/** Starts one with ports of their own for `ports`; `stop` ends it and removes its folder. */
 export async function start(
   settings: Record<string, string> = {},
+  ports = ['gateway', 'analytics', 'publisher', 'metrics'],
 ): Promise<{ service: Service; stop: () => Promise<void> }> {
   const data = mkdtempSync(join(tmpdir(), 'receipts-page-'));
-  const listen = ['gateway', 'analytics', 'publisher', 'metrics'].flatMap((name) => [
-    `--${name}-listen`,
-    '127.0.0.1:0',
-  ]);
+  const listen = ports.flatMap((name) => [`--${name}-listen`, '127.0.0.1:0']);
   const child = spawn(BIN, ['up', '--data', data, ...listen], {
     // What is set for others must not change what is tested.
     env: {
