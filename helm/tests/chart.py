@@ -525,6 +525,21 @@ def check_acknowledgement_keys(chart):
     assert "acknowledgement_keys" not in whole(chart.template({"mode": "allInOne"}))["gateway"]
 
 
+def check_install(chart):
+    """The commands of docs/production.md make each Secret that values-production.yaml names, with each key, and no other."""
+    block = re.search(r"^   ```sh\n(.*?)^   ```$", (HELM_FOLDER.parent / "docs/production.md").read_text(), re.DOTALL | re.MULTILINE)[1]
+    # Only what the commands' names would be called with.
+    printed = subprocess.run(["bash", "-euc", f'receipts() {{ :; }}; kubectl() {{ echo "$@"; }}\n{block}'], capture_output=True, text=True, check=True)
+    made = set()
+    for _, _, _, name, *options in map(str.split, printed.stdout.splitlines()):
+        made |= {(name, option.removeprefix("--from-literal=").removeprefix("--from-file=").split("=")[0]) for option in options}
+    objects = chart.template(files=[HELM_FOLDER / "values-production.yaml"])
+    needed = {(one["name"], one["key"]) for one in find(objects, "secretKeyRef")}
+    files = {"receipts-acknowledgement": "acknowledgement.key", "receipts-tls": "ca.pem"}
+    needed |= {(one["secretName"], files[one["secretName"]]) for _, pod in pods(objects) for one in find(pod, "secret")}
+    assert made == needed, made ^ needed
+
+
 def find(tree, key):
     """Every value of a key in a tree."""
     if isinstance(tree, list):
@@ -724,7 +739,7 @@ def main():
     check_scaling(chart)
     check_graces(chart)
     check_restarts(chart)
-    for check in (check_labels, check_routes, check_runbook_urls, check_notes, check_image_variables, check_one_image, check_registry, check_hatches, check_claim, check_tools, check_small, check_accounts, check_registered, check_acknowledgement_keys):
+    for check in (check_labels, check_routes, check_runbook_urls, check_notes, check_image_variables, check_one_image, check_registry, check_hatches, check_claim, check_tools, check_small, check_accounts, check_registered, check_acknowledgement_keys, check_install):
         check(chart)
     for check in (check_every_key, check_words):
         check(chart, runpy.run_path(str(HELM_FOLDER / "config-schema")))

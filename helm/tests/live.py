@@ -28,9 +28,10 @@ GATEWAY = "receipts-gateway"
 SECRETS = {
     **{
         f"receipts-clickhouse-{account}": ["username", "password"]
-        for account in ("writer", "analytics", "publisher")
+        for account in ("writer", "analytics", "publisher", "tools")
     },
-    **dict.fromkeys(["receipts-kafka", "receipts-redis", "receipts-smtp"], ["password"]),
+    "receipts-kafka": ["gateway", "verifier", "writer", "tools"],
+    **dict.fromkeys(["receipts-redis", "receipts-smtp"], ["password"]),
     **dict.fromkeys(["receipts-acknowledgement", "acknowledgement"], ["acknowledgement.key"]),
     "receipts-postgresql": ["uri"],
     **dict.fromkeys(["receipts-tls", "tls"], ["ca.pem"]),
