@@ -525,6 +525,23 @@ def check_acknowledgement_keys(chart):
     assert "acknowledgement_keys" not in whole(chart.template({"mode": "allInOne"}))["gateway"]
 
 
+def check_commands(chart):
+    """What the documents' kubectl commands name and select is in the chart."""
+    objects = [one for values in (EVERYTHING, {"mode": "allInOne"}) for one in chart.template(values)]
+    objects += chart.template(files=[HELM_FOLDER / "values-production.yaml"])
+    # The documents' release is named `receipts`, this one `rel`.
+    there = {f"{one['kind'].lower()}/{one['metadata']['name'].removeprefix('rel-')}" for one in objects}
+    labels = [{f"{key}={value}" for key, value in pod["metadata"]["labels"].items()} for _, pod in pods(objects)]
+    labels = {label.replace("=rel", "=receipts") for label in set.intersection(*labels)}
+    root = HELM_FOLDER.parent
+    pages = [*root.glob("docs/**/*.md"), CHART / "README.md"]
+    commands = [" ".join(text.split()) for page in pages for text in re.findall(r"kubectl\s[^`\n]*(?:\n[^`\n]+)?", page.read_text())]
+    named = set(re.findall(r"\b(?:deployment|statefulset|job|scaledobject)/[\w-]+", "\n".join(commands)))
+    selected = set(re.findall(r"-l (\S+=[\w-]+)", "\n".join(commands)))
+    assert len(named) > 5 and named <= there, named - there
+    assert selected and selected <= labels, selected - labels
+
+
 def check_install(chart):
     """The commands of docs/production.md make each Secret that values-production.yaml names, with each key, and no other."""
     block = re.search(r"^   ```sh\n(.*?)^   ```$", (HELM_FOLDER.parent / "docs/production.md").read_text(), re.DOTALL | re.MULTILINE)[1]
@@ -739,7 +756,7 @@ def main():
     check_scaling(chart)
     check_graces(chart)
     check_restarts(chart)
-    for check in (check_labels, check_routes, check_runbook_urls, check_notes, check_image_variables, check_one_image, check_registry, check_hatches, check_claim, check_tools, check_small, check_accounts, check_registered, check_acknowledgement_keys, check_install):
+    for check in (check_labels, check_routes, check_runbook_urls, check_notes, check_image_variables, check_one_image, check_registry, check_hatches, check_claim, check_tools, check_small, check_accounts, check_registered, check_acknowledgement_keys, check_commands, check_install):
         check(chart)
     for check in (check_every_key, check_words):
         check(chart, runpy.run_path(str(HELM_FOLDER / "config-schema")))
