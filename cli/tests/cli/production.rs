@@ -1,11 +1,12 @@
-//! Services and commands on Kafka, PostgreSQL and ClickHouse. Each has an account of ClickHouse
-//! with exactly the rights of docs/production.md.
+//! Services and commands on Kafka, PostgreSQL, Redis and ClickHouse. Each has accounts with exactly
+//! the rights of docs/production.md.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Stdio;
 
 use serde_json::{Value, json};
 use service::instant::now_ms;
-use test_engines::{ClickHouse, ClickHouseUser, Kafka, Postgres};
+use test_engines::{ClickHouse, ClickHouseUser, Kafka, Postgres, Redis};
 
 use crate::command::{key, ndjson, receipt, receipts, receipts_with, sign};
 use crate::running::{get, post, until};
@@ -14,10 +15,25 @@ use crate::serve::Service;
 const PASSWORD: &str = "secret";
 const DOMAIN: &str = "news.example";
 
+const DOCUMENT: &str = include_str!("../../../docs/production.md");
+
+/// A broker with the documented accounts and their rights.
+fn kafka() -> Kafka {
+    let rights: Vec<&str> = DOCUMENT.lines().filter_map(|line| line.strip_prefix("$add ")).collect();
+    let name = |options: &&'static str| options.strip_prefix("User:")?.split(' ').next();
+    let users: BTreeSet<&str> = rights.iter().filter_map(name).collect();
+    assert_eq!(users.len(), 4, "{users:?}");
+    let kafka = Kafka::start_with_users(&Vec::from_iter(users)).unwrap();
+    for options in rights {
+        kafka.add_acls(&format!("--allow-principal {options}")).unwrap();
+    }
+    kafka
+}
+
 /// The documented rights on ClickHouse by account.
 fn accounts() -> Vec<ClickHouseUser> {
     let mut accounts: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for line in include_str!("../../../docs/production.md").lines() {
+    for line in DOCUMENT.lines() {
         let Some((grant, rest)) = line.split_once(" TO receipts_") else {
             continue;
         };
@@ -39,42 +55,65 @@ fn accounts() -> Vec<ClickHouseUser> {
 #[test]
 fn every_service_and_command_works_with_the_documented_rights() {
     let folder = tempfile::tempdir().unwrap();
-    let (kafka, postgres) = (Kafka::start().unwrap(), Postgres::start().unwrap());
-    postgres.create_database("receipts").unwrap();
+    let (kafka, postgres, redis) = (kafka(), Postgres::start().unwrap(), Redis::start().unwrap());
+    let security = kafka.security().unwrap();
+    for statement in DOCUMENT.lines().filter(|line| line.starts_with("CREATE ")) {
+        postgres.psql("postgres", statement).unwrap();
+    }
+    let user: Vec<&str> = DOCUMENT
+        .lines()
+        .find(|line| line.starts_with("ACL SETUSER "))
+        .unwrap()
+        .split(' ')
+        .collect();
+    redis.cli(&user).unwrap();
     let clickhouse = ClickHouse::start_with_users(1, &accounts()).unwrap();
     let (acknowledgement, _) = key(folder.path(), "Ed25519");
     let config = folder.path().join("receipts.toml");
     let text = format!(
         "[data]\ndir = {:?}\n[gateway]\nacknowledgement_keys = [{acknowledgement:?}]\n\
          [kafka]\nbrokers = {:?}\nreplication_factor = 1\nmin_insync_replicas = 1\n\
+         security_protocol = 'sasl_ssl'\nsasl_mechanism = 'SCRAM-SHA-512'\nssl_ca = {:?}\n\
          [accounts]\nurl = {:?}\n[warehouse]\nurl = {:?}\n\
+         [redis]\nurl = {:?}\nuser = 'receipts'\npassword = 'PASSWORD'\n\
          [publisher]\nerasure_delay_hours = 0\nerasure_interval_ms = 200\n",
         folder.path().join("data"),
         kafka.bootstrap(),
-        postgres.url("receipts"),
+        security.certificates.ca,
+        postgres
+            .url("receipts")
+            .replace("postgres://postgres@", "postgres://receipts@"),
         clickhouse.url(0),
+        redis.url(),
     );
     std::fs::write(&config, text).unwrap();
-    let of = |account| {
+    // Accounts of Kafka and of ClickHouse.
+    let of = |user, account| {
         [
             ("RECEIPTS_CONFIG", config.to_str().unwrap()),
+            ("RECEIPTS_KAFKA_SASL_USERNAME", user),
+            ("RECEIPTS_KAFKA_SASL_PASSWORD", &security.login.password),
             ("RECEIPTS_WAREHOUSE_USER", account),
             ("RECEIPTS_WAREHOUSE_PASSWORD", PASSWORD),
         ]
     };
-    let tool = |args: &[&str]| receipts_with(&of("tools"), args, b"");
-    receipts_with(&of("writer"), &["migrate"], b"").expect(0);
+    let tool = |args: &[&str]| receipts_with(&of("receipts-tools", "tools"), args, b"");
+    receipts_with(&of("receipts-tools", "writer"), &["migrate"], b"").expect(0);
     let scopes = "read,erase";
     let made = tool(&["keys", "create", "--domain", DOMAIN, "--scope", scopes, "--json"]).expect(0);
     let api_key = made.json()["apiKey"].as_str().unwrap().to_owned();
 
-    let start = |name, account| Service::start(name, &[], &of(account));
+    let log = |name: &str| folder.path().join(format!("{name}.log"));
+    let start = |name, user, account| {
+        let file = std::fs::File::create(log(name)).unwrap();
+        Service::start_logging(name, &[], &of(user, account), Stdio::from(file))
+    };
     let services = [
-        start("gateway", "none"),
-        start("verifier", "none"),
-        start("writer", "writer"),
-        start("analytics-api", "analytics"),
-        start("publisher-api", "publisher"),
+        start("gateway", "receipts-gateway", "none"),
+        start("verifier", "receipts-verifier", "none"),
+        start("writer", "receipts-writer", "writer"),
+        start("analytics-api", "none", "analytics"),
+        start("publisher-api", "none", "publisher"),
     ];
     for service in &services {
         until("readiness", || service.is_ready());
@@ -128,4 +167,13 @@ fn every_service_and_command_works_with_the_documented_rights() {
     until("the erasure", || {
         get(&publisher.address, &erasure, &api_key).1["state"] == "done"
     });
+
+    for api in [analytics, publisher] {
+        assert_eq!(api.metric("receipts_limiter_degraded"), Some(0.0), "Redis");
+    }
+    for name in ["gateway", "verifier", "writer", "analytics-api", "publisher-api"] {
+        let lines = std::fs::read_to_string(log(name)).unwrap();
+        let refused = lines.lines().find(|line| line.contains("authorization failed"));
+        assert_eq!(refused, None, "{name}");
+    }
 }

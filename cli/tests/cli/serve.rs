@@ -25,7 +25,7 @@ impl Service {
     }
 
     /// With its log lines going to `log`.
-    fn start_logging(name: &str, args: &[&str], variables: &[(&str, &str)], log: Stdio) -> Self {
+    pub(crate) fn start_logging(name: &str, args: &[&str], variables: &[(&str, &str)], log: Stdio) -> Self {
         let [port, metrics] = free_ports().unwrap().map(|port: u16| format!("127.0.0.1:{port}"));
         let mut serve = command();
         serve.args(["serve", name, "--metrics-listen", &metrics]).args(args);

@@ -14,7 +14,7 @@ use crate::cache::cached;
 use crate::engine::{Engine, run};
 use crate::folder::Folder;
 use crate::spawner::dying_with_us;
-use crate::{Certificates, Login, ports, random_id};
+use crate::{Certificates, Login, acls, ports, random_id};
 
 const VERSION: &str = "4.1.1";
 /// Flags for a quick start and a small process; throughput isn't what these servers are for.
@@ -37,6 +37,8 @@ pub struct Kafka {
     // Before the folder: dropped in this order.
     engine: Engine,
     bootstrap: String,
+    /// Port of the broker's own listener, in the clear, whose clients may do everything.
+    own: u16,
     security: Option<KafkaSecurity>,
     folder: Folder,
 }
@@ -79,7 +81,7 @@ impl Kafka {
     ///
     /// As [`Kafka::start`].
     pub fn start_with(properties: &[(&str, &str)]) -> anyhow::Result<Self> {
-        Self::launch(false, properties)
+        Self::launch(&[], properties)
     }
 
     /// A broker that takes only TLS with a login.
@@ -88,25 +90,45 @@ impl Kafka {
     ///
     /// As [`Kafka::start`].
     pub fn start_secure() -> anyhow::Result<Self> {
-        Self::launch(true, &[])
+        Self::launch(&["receipts"], &[])
     }
 
-    fn launch(secure: bool, properties: &[(&str, &str)]) -> anyhow::Result<Self> {
+    /// A broker that takes only TLS with one of these logins, which share a password and have no
+    /// right until [`add_acls`](Self::add_acls) gives them one.
+    ///
+    /// # Errors
+    ///
+    /// As [`Kafka::start`].
+    pub fn start_with_users(users: &[&str]) -> anyhow::Result<Self> {
+        let authorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer";
+        let properties = [("authorizer.class.name", authorizer), ("super.users", "User:ANONYMOUS")];
+        Self::launch(users, &properties)
+    }
+
+    fn launch(users: &[&str], properties: &[(&str, &str)]) -> anyhow::Result<Self> {
         let home = home()?;
         let folder = Folder::new("kafka")?;
         let [client, broker, controller] = ports::free()?;
-        let security = if secure {
-            Some(KafkaSecurity {
+        let security = match users.first() {
+            Some(user) => Some(KafkaSecurity {
                 certificates: Certificates::make(folder.path())?,
                 login: Login {
-                    user: "receipts".to_owned(),
+                    user: (*user).to_owned(),
                     password: random_id()?,
                 },
-            })
-        } else {
-            None
+            }),
+            None => None,
         };
         let mut lines = properties_of(folder.path(), [client, broker, controller], security.as_ref())?;
+        if let Some(KafkaSecurity { login, .. }) = &security {
+            // Mechanism PLAIN has its users here, and SCRAM has them in the metadata.
+            lines += "listener.name.sasl_ssl.plain.sasl.jaas.config=\
+                      org.apache.kafka.common.security.plain.PlainLoginModule required";
+            for user in users {
+                write!(lines, " user_{user}=\"{}\"", login.password)?;
+            }
+            lines += ";\n";
+        }
         for (key, value) in properties {
             writeln!(lines, "{key}={value}")?;
         }
@@ -121,9 +143,10 @@ impl Kafka {
             .args(["format", "--standalone", "-t", &random_id()?, "-c"])
             .arg(&file);
         if let Some(KafkaSecurity { login, .. }) = &security {
-            let Login { user, password } = login;
-            format.arg("--add-scram");
-            format.arg(format!("SCRAM-SHA-512=[name={user},password={password}]"));
+            for user in users {
+                format.arg("--add-scram");
+                format.arg(format!("SCRAM-SHA-512=[name={user},password={}]", login.password));
+            }
         }
         run(&mut format)?;
 
@@ -136,7 +159,11 @@ impl Kafka {
         let log = folder.path().join("kafka.log");
         Ok(Self {
             engine: Engine::start("Kafka", log, Signal::KILL, command, started)?,
-            bootstrap: format!("{}:{client}", if secure { "localhost" } else { "127.0.0.1" }),
+            bootstrap: format!(
+                "{}:{client}",
+                if security.is_some() { "localhost" } else { "127.0.0.1" }
+            ),
+            own: broker,
             security,
             folder,
         })
@@ -152,6 +179,16 @@ impl Kafka {
     #[must_use]
     pub fn security(&self) -> Option<&KafkaSecurity> {
         self.security.as_ref()
+    }
+
+    /// Gives a user of [`Kafka::start_with_users`] rights; `options` are those of `kafka-acls.sh
+    /// --add`: `--allow-principal User:NAME --topic TOPIC --operation Read`.
+    ///
+    /// # Errors
+    ///
+    /// Options that tests don't use so far, or that Kafka refuses.
+    pub fn add_acls(&self, options: &str) -> anyhow::Result<()> {
+        acls::add(self.own, options)
     }
 
     /// Log of the engine, for a look when something is odd.
@@ -277,7 +314,7 @@ fn properties_of(
     // The broker speaks with itself over a listener of its own, so that the clients' may request a
     // login.
     let own = format!("INTERNAL://127.0.0.1:{broker},CONTROLLER://127.0.0.1:{controller}");
-    let Some(KafkaSecurity { certificates, login }) = security else {
+    let Some(KafkaSecurity { certificates, .. }) = security else {
         writeln!(
             lines,
             "listeners=PLAINTEXT://127.0.0.1:{client},{own}\n\
@@ -285,20 +322,18 @@ fn properties_of(
         )?;
         return Ok(lines);
     };
-    let Login { user, password } = login;
     // Kafka wants the key and the certificate in one PEM file.
     let store = folder.join("keystore.pem");
     let key = std::fs::read_to_string(&certificates.key)?;
     std::fs::write(&store, key + &std::fs::read_to_string(&certificates.certificate)?)?;
-    let modules = "org.apache.kafka.common.security";
     writeln!(
         lines,
         "listeners=SASL_SSL://127.0.0.1:{client},{own}\n\
          advertised.listeners=SASL_SSL://localhost:{client},INTERNAL://127.0.0.1:{broker}\n\
          listener.security.protocol.map=SASL_SSL:SASL_SSL,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT\n\
          sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-512\n\
-         listener.name.sasl_ssl.plain.sasl.jaas.config={modules}.plain.PlainLoginModule required user_{user}=\"{password}\";\n\
-         listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config={modules}.scram.ScramLoginModule required;\n\
+         listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config=\
+         org.apache.kafka.common.security.scram.ScramLoginModule required;\n\
          ssl.keystore.type=PEM\n\
          ssl.keystore.location={}",
         store.display()

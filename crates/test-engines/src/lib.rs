@@ -3,8 +3,8 @@
 //! any way.
 //!
 //! ```no_run
-//! let kafka = test_engines::Kafka::shared()?; // one for the whole test binary; use topics of your own
-//! println!("{}", kafka.bootstrap());
+//! let kafka = test_engines::Kafka::shared()?; // one for the whole test binary; use topics of your
+//! own println!("{}", kafka.bootstrap());
 //! let mine = test_engines::Kafka::start()?; // one of your own, to kill and to freeze
 //! mine.kill()?;
 //! mine.restart()?; // the same data, the same ports
@@ -15,6 +15,7 @@
 //! clients of [`http`], which have no engine.
 #![forbid(unsafe_code)]
 
+mod acls;
 mod cache;
 mod certificates;
 mod clickhouse;
