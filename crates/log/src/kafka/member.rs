@@ -74,6 +74,8 @@ pub(super) struct GroupMember {
     left_over: Option<LoggedRecord>,
     /// Error of the next poll.
     failed: Option<ConsumeError>,
+    /// Whether a broker has refused to let this process read since partitions were last assigned.
+    is_refused: bool,
     /// Partitions that the next poll says are gone.
     gone: Vec<u32>,
     /// Set by a caller who wants the poll in progress to end.
@@ -138,6 +140,7 @@ impl GroupMember {
             unsettled: Vec::new(),
             left_over: None,
             failed: None,
+            is_refused: false,
             gone: Vec::new(),
             hurry,
         })
@@ -197,11 +200,14 @@ impl GroupMember {
                 Ok(None) => {
                     let over = started.elapsed() >= limits.wait_max || self.hurry.load(Ordering::Relaxed);
                     if over || (wait.is_zero() && has_news(polled)) {
+                        if std::mem::take(&mut self.is_refused) && !self.held.is_empty() {
+                            self.read_again()?;
+                        }
                         return trouble.filter(|_| !has_news(polled)).map_or(Ok(()), Err);
                     }
                 }
                 Err(error) if error.rdkafka_error_code() == Some(RDKafkaErrorCode::PollExceeded) => {
-                    tracing::warn!("this verifier didn't poll in time, and the group went on without it");
+                    tracing::warn!("this process didn't poll in time, and the group continued without it");
                     polled.records.clear();
                     polled.assigned.clear();
                     self.resign();
@@ -211,13 +217,32 @@ impl GroupMember {
                 // Troubles queue up while brokers are away, with rebalances and records behind
                 // them: one a poll, with the pause that a caller makes after each, would keep the
                 // whole group waiting long after they are back.
-                Err(error) => match self.fault(&error) {
-                    Ok(()) => {}
-                    Err(damaged @ ConsumeError::Damaged { .. }) => return Err(damaged),
-                    Err(unavailable) => trouble = Some(unavailable),
-                },
+                Err(error) => {
+                    self.is_refused |= error.rdkafka_error_code() == Some(RDKafkaErrorCode::TopicAuthorizationFailed);
+                    match self.fault(&error) {
+                        Ok(()) => {}
+                        Err(damaged @ ConsumeError::Damaged { .. }) => return Err(damaged),
+                        Err(unavailable) => trouble = Some(unavailable),
+                    }
+                }
             }
         }
+    }
+
+    /// Starts reading again what brokers refuse to let this process read: librdkafka reports a
+    /// refusal once, and is silent afterwards, however long it lasts.
+    fn read_again(&self) -> Result<(), ConsumeError> {
+        let explain = |error: KafkaError| ConsumeError::Unavailable(self.consumer.context().events.explain(&error));
+        let mut reading = TopicPartitionList::new();
+        for (&partition, held) in &self.held {
+            let number = i32::try_from(partition).unwrap_or(i32::MAX);
+            let raw = Offset::Offset(i64::try_from(held.next_offset).unwrap_or(i64::MAX));
+            reading
+                .add_partition_offset(&self.topic.name, number, raw)
+                .map_err(explain)?;
+        }
+        self.consumer.incremental_unassign(&reading).map_err(explain)?;
+        self.consumer.incremental_assign(&reading).map_err(explain)
     }
 
     /// Gives everything up and joins the group again, after the group has gone on without this
@@ -285,12 +310,12 @@ impl GroupMember {
         for change in changes {
             match change {
                 RebalanceChange::Assigned(partitions) => {
-                    tracing::info!(?partitions, "partitions were given to this verifier");
+                    tracing::info!(?partitions, "partitions were assigned to this process");
                     self.meters.assigned.increment(partitions.len() as u64);
                     self.unsettled.extend(partitions);
                 }
                 RebalanceChange::Revoked { partitions, lost } => {
-                    tracing::info!(?partitions, lost, "partitions were taken from this verifier");
+                    tracing::info!(?partitions, lost, "partitions were revoked from this process");
                     let meter = if lost { &self.meters.lost } else { &self.meters.revoked };
                     meter.increment(partitions.len() as u64);
                     for partition in partitions {
