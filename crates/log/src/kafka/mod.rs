@@ -217,7 +217,7 @@ impl KafkaLog {
     }
 
     /// Sets positions of `group` (partition, next offset), also backwards. Kafka refuses it while
-    /// the group has members. Blocks.
+    /// the group has members: waits until the session of stopped ones has ended. Blocks.
     ///
     /// # Errors
     /// [`KafkaOpenError`]

@@ -1,6 +1,9 @@
 //! Positions of a group without members, set from outside, also backwards.
 
-use std::{thread, time::Duration};
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
 
 use crossbeam_channel::bounded;
 use rdkafka::{
@@ -14,13 +17,17 @@ use super::{
     client::{self, Events},
     commits,
     log_topic::LogTopic,
-    offsets,
+    offsets, pause,
     role::Role,
 };
 use crate::kafka_config::{KafkaConfig, KafkaOpenError};
 
+/// Time that a broker may take to end a member's session, beyond the session's own.
+const SESSION_MARGIN: Duration = Duration::from_secs(3);
+
 /// Commits `positions` (partition, next offset) for `group`. The broker takes a commit from outside
-/// only while the group has no members.
+/// only while the group has no members, so this waits until the session of one that has just been
+/// stopped has ended.
 pub(super) fn rewind(
     config: &KafkaConfig,
     topic: &LogTopic,
@@ -49,11 +56,19 @@ pub(super) fn rewind(
     }
     // librdkafka waits without an end for a broker that doesn't answer.
     let (done, answered) = bounded(1);
+    let session_max = Duration::from_millis(config.session_wait_ms_max) + SESSION_MARGIN;
+    let ended_by = Instant::now() + session_max;
+    let committing = move || loop {
+        match client.commit(&list, CommitMode::Sync) {
+            Err(error) if has_members(&error) && Instant::now() < ended_by => pause(),
+            committed => break drop(done.send(committed)),
+        }
+    };
     thread::Builder::new()
         .name("log-kafka-rewind".to_owned())
-        .spawn(move || drop(done.send(client.commit(&list, CommitMode::Sync))))
+        .spawn(committing)
         .map_err(|error| failed(error.to_string()))?;
-    let wait_max = Duration::from_millis(config.request_wait_ms_max);
+    let wait_max = Duration::from_millis(config.request_wait_ms_max) + session_max;
     match answered.recv_timeout(wait_max) {
         Ok(Ok(())) => Ok(()),
         Ok(Err(error)) if has_members(&error) => Err(KafkaOpenError::GroupInUse(group.to_owned())),

@@ -57,9 +57,7 @@ pub enum KafkaOpenError {
         command: String,
     },
     /// A group's positions can't be set while it has members.
-    #[error(
-        "positions of the group {0} can't be set while it has members: stop them, wait until their session has ended (kafka.session_wait_ms_max), and try again"
-    )]
+    #[error("positions of the group {0} can't be set while it has members: stop them, and try again")]
     GroupInUse(String),
     /// A group's positions can't be set.
     #[error("positions of the group {group} can't be set: {detail}")]

@@ -218,3 +218,22 @@ async fn a_poll_that_was_dropped_loses_nothing() {
     assert_eq!(seen, appended);
     assert!(consumer.poll(ALL).await.unwrap().records.is_empty());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn positions_are_set_once_a_stopped_member_is_gone() {
+    let kafka = Kafka::shared().unwrap();
+    let one = KafkaConfig {
+        partitions: 1,
+        ..config(kafka.bootstrap())
+    };
+    let log = KafkaLog::open(one).unwrap();
+    log.append(record(0)).await.unwrap();
+    let mut consumer = log.consumer("stopped").unwrap();
+    poll_records(&mut consumer, 1).await;
+    let rewinding = log.clone();
+    let setting = tokio::task::spawn_blocking(move || rewinding.rewind("stopped", &[(0, 0)]));
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert!(!setting.is_finished(), "the group has a member");
+    drop(consumer);
+    setting.await.unwrap().unwrap();
+}
