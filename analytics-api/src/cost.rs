@@ -5,6 +5,7 @@
 //! |---|---|
 //! | any, without what is below | 1 |
 //! | a range of more than 93 days, of more than a year, of more than five years | + 1, 2, 4 |
+//! | `q`; `sort` by `lastSeen` or `name` | + 1 each |
 //! | `groupBy` of a time series | + 1 |
 //! | more than 500 points of a time series, more than 1,000 | + 1, 2 |
 //! | `compare` | + 1 |
@@ -70,6 +71,9 @@ pub fn units(uri: &Uri, rows: bool, now: Timestamp) -> u32 {
     if params.get("compare").is_some() {
         cost += 1;
     }
+    cost += u32::from(params.get("q").is_some());
+    let sort = params.get("sort").map(|sort| sort.trim_start_matches('-'));
+    cost += u32::from(matches!(sort, Some("lastSeen" | "name")));
     if end == "timeseries" {
         cost += u32::from(params.get("groupBy").is_some());
         cost += match points(&params, range_s) {
@@ -206,6 +210,8 @@ mod tests {
                 "timeseries?interval=minute&from=2025-01-01&to=2025-01-02&groupBy=client",
                 4,
             ),
+            ("content?sort=entryId", 1),
+            ("content?sort=-lastSeen&q=news", 3),
             ("receipts?limit=250", 1),
             ("receipts?limit=500", 2),
             ("receipts?limit=1000", 4),

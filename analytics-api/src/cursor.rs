@@ -1,6 +1,6 @@
 //! The parameter `cursor` of lists.
 
-use cursors::{PayloadPosition, ReceiptListPosition, RejectionPosition};
+use cursors::{PayloadPosition, RankingListPosition, ReceiptListPosition, RejectionPosition};
 use warehouse::{NewestCursor, PayloadCursor, RefusalCursor};
 use web::params::{InvalidQuery, Params};
 
@@ -78,5 +78,15 @@ impl ListCursor for PayloadCursor {
             is_unproven: position.is_unproven,
             first_position: position.first_position,
         })
+    }
+}
+
+impl ListCursor for RankingListPosition {
+    fn to_text(&self) -> String {
+        self.to_text()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        Self::parse(text)
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use accounts::{AccountsError, ENTRY_LABELS_MAX, EntryLabel, Principal};
+use accounts::{AccountsError, ENTRY_LABELS_MAX, ENTRY_PAGE_MAX, EntryFilter, EntryLabel, Principal};
 use metrics::counter;
 use service::problem::{Kind, Problem};
 use uuid::Uuid;
@@ -85,4 +85,44 @@ impl Labels {
             },
         }
     }
+}
+
+/// Entries that the account lists with this text in their title or URL, at most `found_max` and a
+/// page. A key that is limited to some domains finds only their entries.
+///
+/// # Errors
+/// 503 if the account store doesn't answer in time: an answer without some of them would be wrong.
+pub(crate) async fn entries_listed_as(
+    app: &AnalyticsState,
+    principal: &Principal,
+    text: &str,
+    found_max: usize,
+) -> Result<Vec<Uuid>, Failure> {
+    let filter = EntryFilter {
+        text: Some(text.to_owned()),
+        key: principal.limit.clone(),
+        ..EntryFilter::default()
+    };
+    let work = async {
+        let (mut found, mut after) = (Vec::new(), None);
+        loop {
+            let accounts = &app.deps.accounts;
+            let page = accounts
+                .entry_page(&principal.account_id, &filter, after.as_ref(), ENTRY_PAGE_MAX)
+                .await?;
+            found.extend(page.items.into_iter().map(|entry| entry.id));
+            after = page.next;
+            if after.is_none() || found.len() > found_max {
+                return Ok::<_, AccountsError>(found);
+            }
+        }
+    };
+    let why = match tokio::time::timeout(WAIT_MAX, work).await {
+        Ok(Ok(found)) => return Ok(found),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("the account store didn't answer within {} ms", WAIT_MAX.as_millis()),
+    };
+    tracing::warn!(why, "entries can't be searched");
+    let detail = "the account store can't search your entries now; try again, or leave `q` out";
+    Err(Problem::new(Kind::AccountsUnavailable, detail).retry_after_s(1).into())
 }

@@ -55,6 +55,7 @@ mod page;
 mod parameters;
 pub mod progress;
 pub mod range;
+mod ranking;
 mod readiness;
 mod router;
 mod routes;

@@ -9,6 +9,7 @@ use web::params::{InvalidQuery, Params};
 
 use crate::buckets::INTERVALS;
 use crate::config::AnalyticsConfig;
+use crate::ranking::{CLIENT_ORDERS, CONTENT_ORDERS, MODEL_ORDERS, OPERATOR_ORDERS, SEARCH_CHARS_MAX};
 use crate::selection::{MODEL_BYTES_MAX, purposes};
 
 /// The most outcomes of a page.
@@ -21,6 +22,7 @@ pub(crate) struct Query {
     schema: fn(&AnalyticsConfig) -> ObjectBuilder,
 }
 
+const SORT: &str = "The member that the rows are sorted by, the least first, and with `-` the greatest; `-receiptCount` if it isn't given";
 const TIME: &str = "^([0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9]))$";
 
 pub(crate) const FROM: Query = Query {
@@ -143,6 +145,32 @@ pub(crate) const TOP_LIMIT: Query = Query {
     name: "limit",
     description: "How long a list is; 10 if it isn't given",
     schema: |config| integer(config.top_max),
+};
+pub(crate) const CONTENT_SORT: Query = Query {
+    name: "sort",
+    description: SORT,
+    schema: |_| choice(CONTENT_ORDERS.map(|order| order.0)),
+};
+pub(crate) const CLIENT_SORT: Query = Query {
+    name: "sort",
+    description: SORT,
+    schema: |_| choice(CLIENT_ORDERS.map(|order| order.0)),
+};
+pub(crate) const MODEL_SORT: Query = Query {
+    name: "sort",
+    description: SORT,
+    schema: |_| choice(MODEL_ORDERS.map(|order| order.0)),
+};
+pub(crate) const OPERATOR_SORT: Query = Query {
+    name: "sort",
+    description: SORT,
+    schema: |_| choice(OPERATOR_ORDERS.map(|order| order.0)),
+};
+pub(crate) const SEARCH: Query = Query {
+    name: "q",
+    description: "Only rows with this text in their names, whatever its case: entries in the title or a URL, clients in the name, the \
+                  organization or the operator, others in their key",
+    schema: |_| text().min_length(Some(1)).max_length(Some(SEARCH_CHARS_MAX)),
 };
 pub(crate) const DASHBOARD_LIMIT: Query = Query {
     name: "limit",

@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use cursors::{
     EXPORT_CURSOR_BYTES_MAX, EventId, ExportPosition, LIST_CURSOR_BYTES_MAX, LOG_PARTITIONS_MAX, LogPositions,
-    PayloadPosition, ReceiptListPosition, RejectionPosition, STREAM_OFFSET_MAX,
+    PayloadPosition, RankingListPosition, ReceiptListPosition, RejectionPosition, STREAM_OFFSET_MAX,
 };
 
 fn check<T: Debug + PartialEq>(text: &str, parse: fn(&str) -> Option<T>, format: fn(&T) -> String) -> Option<String> {
@@ -21,6 +21,7 @@ fn all(text: &str) {
     for formatted in [
         check(text, ReceiptListPosition::parse, ReceiptListPosition::to_text),
         check(text, RejectionPosition::parse, RejectionPosition::to_text),
+        check(text, RankingListPosition::parse, RankingListPosition::to_text),
         check(text, PayloadPosition::parse, PayloadPosition::to_text),
     ] {
         assert!(formatted.is_none_or(|text| text.len() <= LIST_CURSOR_BYTES_MAX));

@@ -105,6 +105,18 @@ impl Table {
         Ok(())
     }
 
+    /// Adds the lines of a page, the last of which has the next page's `cursor`.
+    ///
+    /// # Errors
+    /// A row can't be written as JSON.
+    pub fn page(&mut self, rows: &[impl Serialize], next: Option<&str>) -> Result<(), serde_json::Error> {
+        for (number, row) in (1..).zip(rows) {
+            let cursor = next.filter(|_| number == rows.len());
+            self.row(row, &[("cursor", cursor)])?;
+        }
+        Ok(())
+    }
+
     /// Takes the bytes that were written since the last time.
     #[must_use]
     pub fn take(&mut self) -> Vec<u8> {

@@ -1,4 +1,4 @@
-//! `GET /api/v1/analytics/clients`: the clients with the most receipts.
+//! `GET /api/v1/analytics/clients`: clients and their use, page by page.
 
 use std::sync::Arc;
 
@@ -15,7 +15,10 @@ use crate::access::Access;
 use crate::answers::{ByTrust, Refusals};
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
-use crate::parameters::{self, BOM, CLIENT, DOMAIN, ENTRY, FORMAT, MEMBERS, PURPOSE, Query, RANGE, TOP_LIMIT};
+use crate::parameters::{
+    self, BOM, CLIENT, CLIENT_SORT, CURSOR, DOMAIN, ENTRY, FORMAT, MEMBERS, PURPOSE, Query, RANGE, SEARCH, TOP_LIMIT,
+};
+use crate::ranking::{CLIENT_ORDERS, RankingQuery};
 use crate::selection::{OpenRange, filter};
 use crate::signers::{Signer, Signers};
 use crate::state::AnalyticsState;
@@ -25,16 +28,19 @@ pub(crate) const PARAMETERS: &[&[Query]] = &[
     RANGE,
     &[PURPOSE, CLIENT, ENTRY],
     MEMBERS,
-    &[DOMAIN, TOP_LIMIT, FORMAT, BOM],
+    &[DOMAIN, CLIENT_SORT, SEARCH, TOP_LIMIT, CURSOR, FORMAT, BOM],
 ];
 
-/// The clients with the most receipts, most first.
+/// A page of clients.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TopClientList {
-    /// Number of rows in all.
+    /// Number of clients on all pages.
     total_clients: u64,
     clients: Vec<Busy>,
+    /// Begin of the next page; null if this is the last one.
+    #[schema(required = true)]
+    next_cursor: Option<String>,
     #[schema(format = DateTime, required = true)]
     from: Option<String>,
     #[schema(format = DateTime, required = true)]
@@ -89,18 +95,20 @@ impl Tabular for TopClientList {
             "receiptCount",
             "provenReceiptCount",
             "lastSeen",
+            "cursor",
         ]
     }
 
     fn rows(&self, table: &mut Table) -> Result<(), serde_json::Error> {
-        self.clients.iter().try_for_each(|row| table.row(row, &[]))
+        table.page(&self.clients, self.next_cursor.as_deref())
     }
 }
 
-/// Top clients
+/// Clients
 ///
-/// Clients with the most receipts, equal ones in order of their ids. A client is a pair of ID and
-/// key.
+/// Clients in an order, the most receipts first unless `sort` says otherwise, equal ones in order
+/// of their ids, page by page. A client is a pair of ID and key. As CSV or lines of JSON a page,
+/// whose last row has a `cursor` if there are more.
 #[utoipa::path(
     get, path = PATH, tag = "analytics", security(("apiKey" = [])),
     responses(
@@ -119,10 +127,10 @@ pub(crate) async fn clients(
     let scope = access.scope(&params)?;
     let range = OpenRange::of(&params)?;
     let filter = filter(&access, &params, range.start_ms(), range.end_ms())?;
-    let top_max = top(&app, &params)?;
+    let query = RankingQuery::of(&params, CLIENT_ORDERS, top(&app, &params)?)?;
     let (completeness, top) = app
         .ask(access.account_id(), async |snapshot| {
-            snapshot.usage().top_clients(&scope, &filter, top_max).await
+            snapshot.usage().top_clients(&scope, &filter, &query.page).await
         })
         .await?;
     let rows = top.items.iter().map(|one| (one.client_id, one.operator.as_str()));
@@ -131,6 +139,7 @@ pub(crate) async fn clients(
     let answer = TopClientList {
         total_clients: top.total,
         clients: top.items.into_iter().map(|one| Busy::new(one, &signers)).collect(),
+        next_cursor: query.cursor(top.next),
         from,
         to,
     };

@@ -1,4 +1,4 @@
-//! `GET /api/v1/analytics/content`: the entries with the most receipts.
+//! `GET /api/v1/analytics/content`: entries and their use, page by page.
 
 use std::sync::Arc;
 
@@ -18,7 +18,10 @@ use crate::answers::{ByTrust, Refusals};
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
 use crate::labels::{Labelled, Labels};
-use crate::parameters::{self, BOM, CLIENT, DOMAIN, ENTRY, FORMAT, MEMBERS, PURPOSE, Query, RANGE, TOP_LIMIT};
+use crate::parameters::{
+    self, BOM, CLIENT, CONTENT_SORT, CURSOR, DOMAIN, ENTRY, FORMAT, MEMBERS, PURPOSE, Query, RANGE, SEARCH, TOP_LIMIT,
+};
+use crate::ranking::{CONTENT_ORDERS, EntrySearch, RankingQuery, too_many_found};
 use crate::selection::{OpenRange, filter};
 use crate::state::AnalyticsState;
 
@@ -27,16 +30,19 @@ pub(crate) const PARAMETERS: &[&[Query]] = &[
     RANGE,
     &[PURPOSE, CLIENT, ENTRY],
     MEMBERS,
-    &[DOMAIN, TOP_LIMIT, FORMAT, BOM],
+    &[DOMAIN, CONTENT_SORT, SEARCH, TOP_LIMIT, CURSOR, FORMAT, BOM],
 ];
 
-/// The entries with the most receipts, most first.
+/// A page of entries.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TopContentList {
-    /// Number of entries in all.
+    /// Number of entries on all pages.
     total_content: u64,
     content: Vec<ContentUsage>,
+    /// Begin of the next page; null if this is the last one.
+    #[schema(required = true)]
+    next_cursor: Option<String>,
     #[schema(format = DateTime, required = true)]
     from: Option<String>,
     #[schema(format = DateTime, required = true)]
@@ -76,17 +82,20 @@ impl Tabular for TopContentList {
             "uniqueClients",
             "lastSeen",
             "unknownEntry",
+            "cursor",
         ]
     }
 
     fn rows(&self, table: &mut Table) -> Result<(), serde_json::Error> {
-        self.content.iter().try_for_each(|row| table.row(row, &[]))
+        table.page(&self.content, self.next_cursor.as_deref())
     }
 }
 
-/// Top content
+/// Content
 ///
-/// The entries with the most receipts, those with equally many in order of their id.
+/// Entries in an order, the most receipts first unless `sort` says otherwise, equal ones in order
+/// of their id, page by page. As CSV or lines of JSON a page, whose last row has a `cursor` if
+/// there are more.
 #[utoipa::path(
     get, path = PATH, tag = "analytics", security(("apiKey" = [])),
     responses(
@@ -106,12 +115,23 @@ pub(crate) async fn content(
     let scope = access.scope(&params)?;
     let range = OpenRange::of(&params)?;
     let filter = filter(&access, &params, range.start_ms(), range.end_ms())?;
-    let top_max = top(&app, &params)?;
+    let query = RankingQuery::of(&params, CONTENT_ORDERS, top(&app, &params)?)?;
+    let search = EntrySearch::of(&app, &principal, &query.page).await?;
     let (completeness, top) = app
         .ask(access.account_id(), async |snapshot| {
-            snapshot.usage().top_content(&scope, &filter, top_max).await
+            let usage = snapshot.usage();
+            let found = match &search {
+                Some(search) => match search.found(usage, &scope).await? {
+                    Some(found) => Some(found),
+                    None => return Ok(None),
+                },
+                None => None,
+            };
+            let top = usage.top_content(&scope, &filter, &query.page, found.as_deref());
+            top.await.map(Some)
         })
         .await?;
+    let top = top.ok_or_else(too_many_found)?;
     let ids: Vec<_> = top.items.iter().map(|one| one.content.entry_id).collect();
     let labels = Labels::of(&app, &principal, &ids).await;
     let usage = |EntryUsage {
@@ -134,6 +154,7 @@ pub(crate) async fn content(
     let answer = TopContentList {
         total_content: top.total,
         content: top.items.into_iter().map(usage).collect(),
+        next_cursor: query.cursor(top.next),
         from,
         to,
     };

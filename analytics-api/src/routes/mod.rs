@@ -8,6 +8,7 @@ pub(crate) mod entry;
 pub(crate) mod evidence;
 pub(crate) mod index;
 pub(crate) mod models;
+pub(crate) mod operators;
 pub(crate) mod outcomes;
 pub(crate) mod purposes;
 pub(crate) mod receipt;
@@ -40,6 +41,7 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<AnalyticsState>> {
         .routes(routes!(client::client))
         .routes(routes!(purposes::purposes))
         .routes(routes!(models::models))
+        .routes(routes!(operators::operators))
         .routes(routes!(refusals::refusals))
         .routes(routes!(receipts::receipts))
         .routes(routes!(evidence::evidence))
@@ -64,7 +66,7 @@ pub(crate) const SENDER_QUERIES: [(&str, &[&[Query]]); 2] = [
 ];
 
 /// Parameters of each address.
-pub(crate) const QUERIES: [(&str, &[&[Query]]); 12] = [
+pub(crate) const QUERIES: [(&str, &[&[Query]]); 13] = [
     (dashboard::PATH, dashboard::PARAMETERS),
     (timeseries::PATH, timeseries::PARAMETERS),
     (content::PATH, content::PARAMETERS),
@@ -73,6 +75,7 @@ pub(crate) const QUERIES: [(&str, &[&[Query]]); 12] = [
     (client::PATH, client::PARAMETERS),
     (purposes::PATH, purposes::PARAMETERS),
     (models::PATH, models::PARAMETERS),
+    (operators::PATH, operators::PARAMETERS),
     (refusals::PATH, refusals::PARAMETERS),
     (receipts::PATH, receipts::PARAMETERS),
     (receipt::PATH, receipt::PARAMETERS),

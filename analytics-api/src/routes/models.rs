@@ -15,7 +15,10 @@ use crate::access::Access;
 use crate::answers::{ByTrust, Refusals};
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
-use crate::parameters::{self, BOM, CLIENT, DOMAIN, ENTRY, FORMAT, MEMBERS, PURPOSE, Query, RANGE, TOP_LIMIT};
+use crate::parameters::{
+    self, BOM, CLIENT, CURSOR, DOMAIN, ENTRY, FORMAT, MEMBERS, MODEL_SORT, PURPOSE, Query, RANGE, SEARCH, TOP_LIMIT,
+};
+use crate::ranking::{MODEL_ORDERS, RankingQuery};
 use crate::selection::{OpenRange, filter};
 use crate::state::AnalyticsState;
 
@@ -24,16 +27,19 @@ pub(crate) const PARAMETERS: &[&[Query]] = &[
     RANGE,
     &[PURPOSE, CLIENT, ENTRY],
     MEMBERS,
-    &[DOMAIN, TOP_LIMIT, FORMAT, BOM],
+    &[DOMAIN, MODEL_SORT, SEARCH, TOP_LIMIT, CURSOR, FORMAT, BOM],
 ];
 
-/// The models with the most receipts, most first.
+/// A page of models.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ModelList {
-    /// Number of models in all, "none" among them.
+    /// Number of models on all pages, "none" among them.
     total_models: u64,
     models: Vec<ModelUsage>,
+    /// Begin of the next page; null if this is the last one.
+    #[schema(required = true)]
+    next_cursor: Option<String>,
     #[schema(format = DateTime, required = true)]
     from: Option<String>,
     #[schema(format = DateTime, required = true)]
@@ -65,18 +71,25 @@ impl From<Share> for ModelUsage {
 
 impl Tabular for ModelList {
     fn columns(&self) -> Vec<&'static str> {
-        vec!["modelId", "receiptCount", "provenReceiptCount", "uniqueClients"]
+        vec![
+            "modelId",
+            "receiptCount",
+            "provenReceiptCount",
+            "uniqueClients",
+            "cursor",
+        ]
     }
 
     fn rows(&self, table: &mut Table) -> Result<(), serde_json::Error> {
-        self.models.iter().try_for_each(|row| table.row(row, &[]))
+        table.page(&self.models, self.next_cursor.as_deref())
     }
 }
 
 /// Usage by model
 ///
-/// The models with the most receipts, those with equally many in order of their name; receipts that
-/// name none are together.
+/// Models in an order, the most receipts first unless `sort` says otherwise, equal ones in order of
+/// their names, page by page; receipts that name none are together. As CSV or lines of JSON a page,
+/// whose last row has a `cursor` if there are more.
 #[utoipa::path(
     get, path = PATH, tag = "analytics", security(("apiKey" = [])),
     responses(
@@ -95,16 +108,17 @@ pub(crate) async fn models(
     let scope = access.scope(&params)?;
     let range = OpenRange::of(&params)?;
     let filter = filter(&access, &params, range.start_ms(), range.end_ms())?;
-    let top_max = top(&app, &params)?;
+    let query = RankingQuery::of(&params, MODEL_ORDERS, top(&app, &params)?)?;
     let (completeness, top) = app
         .ask(access.account_id(), async |snapshot| {
-            snapshot.usage().by_model(&scope, &filter, top_max).await
+            snapshot.usage().by_model(&scope, &filter, &query.page).await
         })
         .await?;
     let (from, to) = range.texts();
     let answer = ModelList {
         total_models: top.total,
         models: top.items.into_iter().map(ModelUsage::from).collect(),
+        next_cursor: query.cursor(top.next),
         from,
         to,
     };

@@ -104,11 +104,7 @@ impl Tabular for Refusals {
         for (reason, count) in self.by_reason.iter().filter(|_| self.grouped) {
             table.row(&json!({"reason": reason, "refusals": *count}), &[])?;
         }
-        for (row, one) in (1..).zip(&self.newest) {
-            let cursor = self.next_cursor.as_deref().filter(|_| row == self.newest.len());
-            table.row(one, &[("cursor", cursor)])?;
-        }
-        Ok(())
+        table.page(&self.newest, self.next_cursor.as_deref())
     }
 }
 

@@ -10,7 +10,7 @@ use crate::rows::{NEWS, RIVAL, client, entry, receipt, sample_rows};
 use crate::server::new_key;
 use crate::stack::{LIMITER_MS, Stack};
 
-fn addresses() -> [String; 11] {
+fn addresses() -> [String; 12] {
     [
         "/api/v1/analytics/dashboard".to_owned(),
         "/api/v1/analytics/timeseries".to_owned(),
@@ -18,6 +18,7 @@ fn addresses() -> [String; 11] {
         "/api/v1/analytics/clients".to_owned(),
         "/api/v1/analytics/purposes".to_owned(),
         "/api/v1/analytics/models".to_owned(),
+        "/api/v1/analytics/operators".to_owned(),
         "/api/v1/analytics/receipts".to_owned(),
         format!("/api/v1/analytics/content/{}", entry(1)),
         format!("/api/v1/analytics/clients/{}", client(1)),

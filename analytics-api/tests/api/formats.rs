@@ -18,6 +18,7 @@ fn addresses() -> Vec<String> {
         "clients",
         "purposes",
         "models",
+        "operators",
         "refusals",
         "receipts",
     ]

@@ -1,5 +1,6 @@
 //! Queries that are refused: status, code, and which parameter.
 
+use cursors::RankingListPosition;
 use serde_json::Value;
 
 use crate::rows::{entry, receipt};
@@ -45,6 +46,13 @@ pub(crate) async fn invalid_queries(stack: &Stack) {
     let lookup = format!("/api/v1/receipts/{}", receipt(1));
     let (list, refusals) = ("/api/v1/analytics/receipts", "/api/v1/analytics/refusals");
     let long_model = format!("modelId={}", "m".repeat(4_097));
+    let other_order = RankingListPosition {
+        sort: "entryId".to_owned(),
+        value: 0,
+        tie: "00".to_owned(),
+    };
+    let other_order = format!("sort=lastSeen&cursor={}", other_order.to_text());
+    let long_search = format!("q={}", "a".repeat(201));
     let long_cursor = format!("cursor={}", "a".repeat(600));
     for (path, query, parameter, detail) in [
         (
@@ -148,6 +156,28 @@ pub(crate) async fn invalid_queries(stack: &Stack) {
         (refusals, "groupBy=reason&limit=3", "limit", "groupBy"),
         (refusals, "groupBy=publisher", "groupBy", "reason"),
         ("/api/v1/analytics/models", "purpose=x", "purpose", "training"),
+        (
+            "/api/v1/analytics/models",
+            "sort=lastSeen",
+            "sort",
+            "-receiptCount, receiptCount",
+        ),
+        (
+            "/api/v1/analytics/content",
+            "sort=title",
+            "sort",
+            "-lastSeen, lastSeen, -entryId",
+        ),
+        ("/api/v1/analytics/content", "cursor=W10", "cursor", "not a cursor"),
+        (
+            "/api/v1/analytics/content",
+            &other_order,
+            "cursor",
+            "the `sort` that it came with",
+        ),
+        ("/api/v1/analytics/clients", &long_search, "q", "1 to 200 characters"),
+        ("/api/v1/analytics/content", "q=a%00", "q", "none of them NUL"),
+        ("/api/v1/analytics/purposes", "q=a", "q", "unknown parameter"),
         ("/api/v1/analytics/purposes", "limit=3", "limit", "unknown parameter"),
         (&content, "entryId=7", "entryId", "unknown parameter"),
         ("/api/v1/analytics/content/7", "", "entryId", "UUID"),

@@ -76,6 +76,12 @@ pub(crate) async fn entries_are_shown_by_their_own_titles(stack: &Stack) {
         .unwrap()
         .api_key;
     assert_eq!(stack.server.get(&path, &limited, &[]).await.status, 404);
+    // A search finds entries by their own titles, and for the key only those that it may see.
+    let path_of_search = "/api/v1/analytics/content?q=oNE";
+    let found = stack.ok(path_of_search).await;
+    assert_eq!((&found["totalContent"], named(&found["content"][0])), (&json!(1), ours));
+    let found = stack.server.get(path_of_search, &limited, &[]).await.json();
+    assert_eq!(found["totalContent"], 0, "{found}");
     for (account, id) in [(&account, entry(1)), (&account, entry(UNUSED)), (&rival, entry(2))] {
         accounts.erase_entry(account, "key:test", id, None).await.unwrap();
     }
@@ -106,12 +112,17 @@ pub(crate) async fn an_account_store_that_fails_costs_only_the_titles(stack: &St
     assert_eq!(named(content), (&first, &first, &Value::Null), "{content}");
     assert!(content.get("unknownEntry").is_none(), "it can't be determined");
     assert_eq!(content["receiptCount"], 5);
-    // But whether there is an entry that no receipt names is for the store to say.
-    let path = format!("/api/v1/analytics/content/{}", entry(UNUSED));
-    let answer = server.get(&path, &stack.keys.publisher, &[]).await;
-    assert_eq!(
-        (answer.status, answer.json()["code"].as_str()),
-        (503, Some("accounts_unavailable"))
-    );
+    // But whether there is an entry that no receipt names is for the store to say, and which titles
+    // have a text.
+    for path in [
+        format!("/api/v1/analytics/content/{}", entry(UNUSED)),
+        "/api/v1/analytics/content?q=one".to_owned(),
+    ] {
+        let answer = server.get(&path, &stack.keys.publisher, &[]).await;
+        assert_eq!(
+            (answer.status, answer.json()["code"].as_str()),
+            (503, Some("accounts_unavailable"))
+        );
+    }
     server.stop().await;
 }

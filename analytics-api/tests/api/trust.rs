@@ -68,6 +68,7 @@ pub(crate) async fn bad_values(stack: &Stack) {
         format!("/api/v1/analytics/clients/{}", client(1)),
         "/api/v1/analytics/purposes".to_owned(),
         "/api/v1/analytics/models".to_owned(),
+        "/api/v1/analytics/operators".to_owned(),
         "/api/v1/analytics/receipts".to_owned(),
     ];
     let digits = "64 hexadecimal digits";
@@ -246,16 +247,19 @@ pub(crate) async fn only_trusted_operators_are_proven(stack: &Stack) {
 }
 
 pub(crate) async fn rows(stack: &Stack) {
-    let text = csv(stack, "/api/v1/analytics/clients?limit=2").await;
+    let path = "/api/v1/analytics/clients?limit=2";
+    let text = csv(stack, path).await;
+    let page = ok(stack, path).await;
+    let cursor = page["nextCursor"].as_str().unwrap();
     let (other, first) = (key_text(8), key_text(1));
     let id = client(1);
     assert_eq!(
         text,
         format!(
             "clientId,keyFingerprint,operator,trust,clientIdClaimedBy,name,organization,receiptCount,\
-             provenReceiptCount,lastSeen\r\n\
-             {id},{other},,unproven,,Another stranger,Organization,3,0,2026-03-24T11:15:00.000Z\r\n\
-             {id},{first},{OPERATOR},proven,,Known AI,Organization,2,2,2026-03-21T10:00:00.000Z\r\n"
+             provenReceiptCount,lastSeen,cursor\r\n\
+             {id},{other},,unproven,,Another stranger,Organization,3,0,2026-03-24T11:15:00.000Z,\r\n\
+             {id},{first},{OPERATOR},proven,,Known AI,Organization,2,2,2026-03-21T10:00:00.000Z,{cursor}\r\n"
         )
     );
     let text = csv(stack, "/api/v1/analytics/purposes").await;
@@ -266,15 +270,23 @@ pub(crate) async fn rows(stack: &Stack) {
     );
     let text = csv(stack, "/api/v1/analytics/models").await;
     assert!(
-        text.starts_with("modelId,receiptCount,provenReceiptCount,uniqueClients\r\nmodel-one,6,2,3\r\n"),
+        text.starts_with("modelId,receiptCount,provenReceiptCount,uniqueClients,cursor\r\nmodel-one,6,2,3,\r\n"),
+        "{text}"
+    );
+    let text = csv(stack, "/api/v1/analytics/operators?sort=-operator").await;
+    assert!(
+        text.starts_with("operator,trust,receiptCount,provenReceiptCount,uniqueClients,cursor\r\n")
+            && text.ends_with("\r\n,unproven,6,0,4,\r\n"),
         "{text}"
     );
     let text = csv(stack, "/api/v1/analytics/content?limit=1").await;
     assert!(
-        text.starts_with("entryId,title,url,receiptCount,provenReceiptCount,uniqueClients,lastSeen,unknownEntry\r\n"),
+        text.starts_with(
+            "entryId,title,url,receiptCount,provenReceiptCount,uniqueClients,lastSeen,unknownEntry,cursor\r\n"
+        ),
         "{text}"
     );
-    assert!(text.contains(",3,1,3,2026-03-23T10:00:00.000Z,true\r\n"), "{text}");
+    assert!(text.contains(",3,1,3,2026-03-23T10:00:00.000Z,true,"), "{text}");
     let parts = "\r\ntotalReceipts,proven,,3\r\nuniqueClients,proven,,2\r\n\
                  totalReceipts,unproven,,6\r\nuniqueClients,unproven,,4\r\n\
                  topOperators,ai.example,,2\r\n";

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use crate::calendar::{EVERY, Every, HOUR_MS};
 use crate::making::{Maker, any_client, any_entry, any_reason, zone};
 use crate::model::Model;
-use crate::selecting::{Instant, Selection};
+use crate::selecting::{Instant, Selection, escaped};
 use crate::world::Reader;
 use crate::{lists, single, totals};
 
@@ -55,12 +55,13 @@ pub(crate) enum Question {
     /// Compared with the period before, or not.
     Dashboard(Selection, Option<usize>, Option<&'static str>),
     Timeseries(Series),
-    TopContent(Selection, Option<usize>),
+    TopContent(Selection, Listing),
     Content(Uuid, Selection, Option<usize>),
-    TopClients(Selection, Option<usize>),
+    TopClients(Selection, Listing),
     Client(Uuid, Selection, Option<usize>),
     Purposes(Selection),
-    Models(Selection, Option<usize>),
+    Models(Selection, Listing),
+    Operators(Selection, Listing),
     /// Pages of so many.
     Refusals(Selection, Option<&'static str>, usize),
     /// Pages of so many.
@@ -128,12 +129,13 @@ impl Question {
                 Self::Dashboard(selection.only(ALL), limit, compared)
             }
             2..6 => Self::Timeseries(Series::any(rng, maker, selection.only(ALL))),
-            6 => Self::TopContent(selection.only(ALL), limit),
+            6 => Self::TopContent(selection.only(ALL), Listing::any(rng, &CONTENT_SORTS)),
             7 => Self::Content(any_entry(rng), selection.only(WITHOUT_ENTRY), limit),
-            8 => Self::TopClients(selection.only(ALL), limit),
+            8 => Self::TopClients(selection.only(ALL), Listing::any(rng, &CLIENT_SORTS)),
             9 => Self::Client(any_client(rng), selection.only(WITHOUT_CLIENT), limit),
             10 => Self::Purposes(selection.only(ALL)),
-            11 => Self::Models(selection.only(ALL), limit),
+            11 => Self::Models(selection.only(ALL), Listing::any(rng, &MODEL_SORTS)),
+            14 => Self::Operators(selection.only(ALL), Listing::any(rng, &OPERATOR_SORTS)),
             12 => {
                 let reason = rng.random_bool(0.3).then(|| any_reason(rng));
                 Self::Refusals(
@@ -154,7 +156,7 @@ impl Question {
         }
     }
 
-    pub(crate) const KINDS: usize = 15;
+    pub(crate) const KINDS: usize = 16;
 
     fn parts(&self) -> (String, Vec<String>) {
         let given = |selection: &Selection, names: &[&str], limit: &Option<usize>| {
@@ -168,18 +170,19 @@ impl Question {
                 ("analytics/dashboard".to_owned(), query)
             }
             Self::Timeseries(series) => ("analytics/timeseries".to_owned(), series.query()),
-            Self::TopContent(selection, limit) => ("analytics/content".to_owned(), given(selection, ALL, limit)),
+            Self::TopContent(selection, listing) => ("analytics/content".to_owned(), listing.query(selection)),
             Self::Content(id, selection, limit) => (
                 format!("analytics/content/{id}"),
                 given(selection, WITHOUT_ENTRY, limit),
             ),
-            Self::TopClients(selection, limit) => ("analytics/clients".to_owned(), given(selection, ALL, limit)),
+            Self::TopClients(selection, listing) => ("analytics/clients".to_owned(), listing.query(selection)),
             Self::Client(id, selection, limit) => (
                 format!("analytics/clients/{id}"),
                 given(selection, WITHOUT_CLIENT, limit),
             ),
             Self::Purposes(selection) => ("analytics/purposes".to_owned(), given(selection, ALL, &None)),
-            Self::Models(selection, limit) => ("analytics/models".to_owned(), given(selection, ALL, limit)),
+            Self::Models(selection, listing) => ("analytics/models".to_owned(), listing.query(selection)),
+            Self::Operators(selection, listing) => ("analytics/operators".to_owned(), listing.query(selection)),
             Self::Refusals(selection, reason, limit) => {
                 let mut query = given(selection, RANGE, &Some(*limit));
                 query.extend(reason.map(|reason| format!("reason={reason}")));
@@ -202,12 +205,13 @@ impl Question {
         match self {
             Self::Dashboard(selection, limit, compared) => totals::dashboard(view, selection, top(limit), *compared),
             Self::Timeseries(series) => crate::series::timeseries(view, series, answered),
-            Self::TopContent(selection, limit) => lists::content(view, selection, top(limit)),
+            Self::TopContent(selection, listing) => lists::content(view, selection, listing),
             Self::Content(id, selection, limit) => totals::content(view, *id, selection, top(limit)),
-            Self::TopClients(selection, limit) => lists::clients(view, selection, top(limit)),
+            Self::TopClients(selection, listing) => lists::clients(view, selection, listing),
             Self::Client(id, selection, limit) => totals::client(view, *id, selection, top(limit)),
             Self::Purposes(selection) => lists::purposes(view, selection),
-            Self::Models(selection, limit) => lists::models(view, selection, top(limit)),
+            Self::Models(selection, listing) => lists::models(view, selection, listing),
+            Self::Operators(selection, listing) => lists::operators(view, selection, listing),
             Self::Refusals(selection, reason, _) => single::refusals(view, selection, *reason),
             Self::Receipts(selection, _) => lists::receipts(view, selection),
             Self::Receipt(id, selection) => single::receipt(view, *id, selection),
@@ -219,6 +223,10 @@ impl Question {
         match self {
             Self::Refusals(_, _, limit) => Some(("newest", *limit)),
             Self::Receipts(_, limit) => Some(("receipts", *limit)),
+            Self::TopContent(_, listing) => Some(("content", listing.page())),
+            Self::TopClients(_, listing) => Some(("clients", listing.page())),
+            Self::Models(_, listing) => Some(("models", listing.page())),
+            Self::Operators(_, listing) => Some(("operators", listing.page())),
             _ => None,
         }
     }
@@ -229,6 +237,62 @@ fn compared(rng: &mut StdRng) -> Option<&'static str> {
     rng.random_bool(0.3)
         .then(|| if rng.random() { "previous" } else { "year" })
 }
+/// A ranking's order, what is searched for, and the length of its pages.
+#[derive(Debug, Clone)]
+pub(crate) struct Listing {
+    sort: Option<(&'static str, bool)>,
+    pub(crate) search: Option<&'static str>,
+    limit: Option<usize>,
+}
+
+const CONTENT_SORTS: [&str; 3] = ["receiptCount", "lastSeen", "entryId"];
+const CLIENT_SORTS: [&str; 4] = ["receiptCount", "lastSeen", "name", "clientId"];
+const MODEL_SORTS: [&str; 3] = ["receiptCount", "uniqueClients", "modelId"];
+const OPERATOR_SORTS: [&str; 3] = ["receiptCount", "uniqueClients", "operator"];
+/// Parts of titles, URLs, names, models and domains, and what is in none of them.
+const SEARCHED: [&str; 10] = [
+    "TITLE 2",
+    "/own/",
+    "news.example/1",
+    "'N°1",
+    "org \"0",
+    "AI.",
+    "Ö",
+    "m-",
+    "%",
+    "_",
+];
+
+impl Listing {
+    fn any(rng: &mut StdRng, sorts: &[&'static str]) -> Self {
+        Self {
+            sort: rng
+                .random_bool(0.7)
+                .then(|| (*sorts.choose(rng).unwrap(), rng.random_bool(0.5))),
+            search: rng.random_bool(0.4).then(|| *SEARCHED.choose(rng).unwrap()),
+            limit: rng.random_bool(0.6).then(|| rng.random_range(1..=20)),
+        }
+    }
+
+    /// The member that is sorted by, and whether the greatest comes first.
+    pub(crate) fn order(&self) -> (&'static str, bool) {
+        self.sort.unwrap_or(("receiptCount", true))
+    }
+
+    fn page(&self) -> usize {
+        self.limit.unwrap_or(10)
+    }
+
+    fn query(&self, selection: &Selection) -> Vec<String> {
+        let mut query = selection.query(ALL);
+        let sort = |(name, is_descending)| format!("sort={}{name}", if is_descending { "-" } else { "" });
+        query.extend(self.sort.map(sort));
+        query.extend(self.search.map(|search| format!("q={}", escaped(search))));
+        query.extend(self.limit.map(|limit| format!("limit={limit}")));
+        query
+    }
+}
+
 
 fn any_page(rng: &mut StdRng) -> usize {
     // Every page is a question of its own.

@@ -1,11 +1,12 @@
 //! Answers of lists: top content, top clients, purposes, models, receipts.
 
 use serde_json::{Value, json};
+use uuid::Uuid;
 
-use crate::asking::{Expected, View};
+use crate::asking::{Expected, Listing, View};
 use crate::calendar::utc_text;
 use crate::making::PURPOSES;
-use crate::model::{Fact, Stored, client, distinct, grouped, largest, newest};
+use crate::model::{Fact, Stored, client, distinct, grouped, newest};
 use crate::selecting::{Selection, hex};
 use crate::trust;
 
@@ -20,16 +21,55 @@ fn last_seen(facts: &[&Fact]) -> Option<String> {
     facts.iter().map(|fact| fact.timestamp_ms).max().map(utc_text)
 }
 
-pub(crate) fn content(view: &View<'_>, selection: &Selection, most: usize) -> Expected {
+/// Whether a text contains what is searched for, in any case.
+fn has(text: &str, search: &str) -> bool {
+    text.to_lowercase().contains(&search.to_lowercase())
+}
+
+/// Rows in the listing's order, of all pages; `rows` are in the order of their keys.
+fn sorted<K>(mut rows: Vec<(K, Value)>, listing: &Listing) -> Value {
+    let (member, is_descending) = listing.order();
+    if !matches!(member, "receiptCount" | "uniqueClients" | "lastSeen") && is_descending {
+        rows.reverse();
+    }
+    if matches!(member, "receiptCount" | "uniqueClients" | "lastSeen" | "name") {
+        rows.sort_by(|(_, one), (_, other)| {
+            let value = |row: &Value| {
+                let text = row[member].as_str().unwrap_or_default();
+                (row[member].as_u64(), text.to_lowercase())
+            };
+            let order = value(one).cmp(&value(other));
+            if is_descending { order.reverse() } else { order }
+        });
+    }
+    rows.into_iter().map(|(_, row)| row).collect()
+}
+
+pub(crate) fn content(view: &View<'_>, selection: &Selection, listing: &Listing) -> Expected {
     let facts = selection.matching(view.model, view.reader);
-    let groups = grouped(&facts, |fact| fact.entry_id);
+    // By any URL of its receipts, whatever else is selected.
+    let all = view.model.receipts().map(|stored| &stored.fact);
+    let all: Vec<&Fact> = all
+        .filter(|fact| selection.has_domain(view.reader, fact.publisher))
+        .collect();
+    let is_found = |id: Uuid| {
+        listing.search.is_none_or(|search| {
+            let is_listed = view
+                .reader
+                .label(id)
+                .is_some_and(|(title, url)| has(&title, search) || has(&url, search));
+            is_listed || all.iter().any(|fact| fact.entry_id == id && has(&fact.url, search))
+        })
+    };
+    let mut groups = grouped(&facts, |fact| fact.entry_id);
+    groups.retain(|id, _| is_found(*id));
     let total = groups.len();
-    let shown = largest(groups, most).into_iter().map(|(id, facts)| {
+    let rows = groups.into_iter().map(|(id, facts)| {
         let label = view.reader.label(id);
         let unknown = label.is_none();
         let url = newest(&facts, |fact| &fact.url).to_owned();
         let (title, url) = label.unwrap_or((url.clone(), url));
-        json!({
+        let row = json!({
             "entryId": id.to_string(),
             "title": title,
             "url": url,
@@ -38,28 +78,35 @@ pub(crate) fn content(view: &View<'_>, selection: &Selection, most: usize) -> Ex
             "uniqueClients": distinct(&facts, client),
             "lastSeen": last_seen(&facts),
             "unknownEntry": unknown,
-        })
+        });
+        (id, row)
     });
-    let shown: Value = shown.collect();
+    let shown = sorted(rows.collect(), listing);
     ranged(selection, json!({"totalContent": total, "content": shown}))
 }
 
-pub(crate) fn clients(view: &View<'_>, selection: &Selection, most: usize) -> Expected {
+pub(crate) fn clients(view: &View<'_>, selection: &Selection, listing: &Listing) -> Expected {
     let facts = selection.matching(view.model, view.reader);
-    let groups = grouped(&facts, client);
+    let mut groups = grouped(&facts, client);
+    groups.retain(|_, facts| {
+        listing.search.is_none_or(|search| {
+            let names = |fact: &&Fact| [&fact.name, &fact.organization, fact.operator].map(|name| has(name, search));
+            facts.iter().any(|fact| names(fact).contains(&true))
+        })
+    });
     let total = groups.len();
-    let shown = largest(groups, most).into_iter().map(|((id, _), facts)| {
+    let rows = groups.into_iter().map(|(key, facts)| {
         let row = json!({
-            "clientId": id.to_string(),
+            "clientId": key.0.to_string(),
             "name": newest(&facts, |fact| &fact.name),
             "organization": newest(&facts, |fact| &fact.organization),
             "receiptCount": facts.len(),
             "byTrust": trust::receipts(&facts),
             "lastSeen": last_seen(&facts),
         });
-        trust::signed(row, &facts)
+        (key, trust::signed(row, &facts))
     });
-    let shown: Value = shown.collect();
+    let shown = sorted(rows.collect(), listing);
     ranged(selection, json!({"totalClients": total, "clients": shown}))
 }
 
@@ -77,20 +124,45 @@ pub(crate) fn purposes(view: &View<'_>, selection: &Selection) -> Expected {
     ranged(selection, json!({"purposes": shown}))
 }
 
-pub(crate) fn models(view: &View<'_>, selection: &Selection, most: usize) -> Expected {
+/// Usage by a text of receipts, which is null where it is empty.
+fn shares<'a>(
+    view: &View<'a>,
+    selection: &Selection,
+    listing: &Listing,
+    member: &str,
+    key: impl Fn(&'a Fact) -> &'a str,
+) -> (usize, Value) {
     let facts = selection.matching(view.model, view.reader);
-    let groups = grouped(&facts, |fact| fact.model_id.clone());
+    let mut groups = grouped(&facts, key);
+    groups.retain(|key, _| listing.search.is_none_or(|search| has(key, search)));
     let total = groups.len();
-    let shown = largest(groups, most).into_iter().map(|(model, facts)| {
-        json!({
-            "modelId": Some(model).filter(|model| !model.is_empty()),
+    let rows = groups.into_iter().map(|(key, facts)| {
+        let row = json!({
+            member: Some(key).filter(|key| !key.is_empty()),
             "receiptCount": facts.len(),
             "byTrust": trust::receipts(&facts),
             "uniqueClients": distinct(&facts, client),
-        })
+        });
+        (key, row)
     });
-    let shown: Value = shown.collect();
+    (total, sorted(rows.collect(), listing))
+}
+
+pub(crate) fn models(view: &View<'_>, selection: &Selection, listing: &Listing) -> Expected {
+    let (total, shown) = shares(view, selection, listing, "modelId", |fact| &fact.model_id);
     ranged(selection, json!({"totalModels": total, "models": shown}))
+}
+
+pub(crate) fn operators(view: &View<'_>, selection: &Selection, listing: &Listing) -> Expected {
+    let (total, mut shown) = shares(view, selection, listing, "operator", |fact| fact.operator);
+    for row in shown.as_array_mut().into_iter().flatten() {
+        row["trust"] = json!(if row["operator"].is_null() {
+            "unproven"
+        } else {
+            "proven"
+        });
+    }
+    ranged(selection, json!({"totalOperators": total, "operators": shown}))
 }
 
 /// All of them, as if they were one page.

@@ -164,6 +164,9 @@ async fn answered(world: &World, reader: &Reader, question: &Question) -> (u16, 
             .await;
         assert_eq!(next.status, 200, "GET {path}, cursor {cursor}: {}", next.text());
         page = next.json();
+        for total in ["totalContent", "totalClients", "totalModels", "totalOperators"] {
+            assert_eq!(page[total], found[total], "GET {path}, a later page");
+        }
     }
     found[member] = Value::Array(all);
     found.as_object_mut().unwrap().remove("nextCursor");

@@ -1,6 +1,6 @@
 //! Statements of the run under the engine: loading, counting, and the reference.
 
-use ::usage::{GroupBy, Metric, Usage};
+use ::usage::{GroupBy, Metric, RankingPage, Usage};
 use warehouse::{EmbeddedEngine, Filter, QueryScope, WarehouseConfig};
 
 use crate::arguments::Program;
@@ -82,8 +82,11 @@ async fn what_is_loaded_is_counted_and_the_reference_agrees() {
     let starts = [filter.from_ms, filter.from_ms + DAY_MS];
     let points = usage.timeseries(&scope, &filter, Metric::Receipts, &starts, GroupBy::Purpose, 3);
     let series: u64 = points.await.unwrap().iter().map(|point| point.value).sum();
-    let content = usage.top_content(&scope, &filter, 10).await.unwrap();
-    let clients = usage.top_clients(&scope, &filter, 10).await.unwrap();
+    let content = usage
+        .top_content(&scope, &filter, &RankingPage::top(10), None)
+        .await
+        .unwrap();
+    let clients = usage.top_clients(&scope, &filter, &RankingPage::top(10)).await.unwrap();
     for (query, sum) in [
         (Query::Dashboard, total),
         (Query::Series("day", DAY_MS, false), total),

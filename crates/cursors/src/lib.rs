@@ -12,7 +12,7 @@ mod log;
 mod stream;
 
 pub use export::{EXPORT_CURSOR_BYTES_MAX, ExportPosition, PrecedingRow};
-pub use list::{LIST_CURSOR_BYTES_MAX, PayloadPosition, ReceiptListPosition, RejectionPosition};
+pub use list::{LIST_CURSOR_BYTES_MAX, PayloadPosition, RankingListPosition, ReceiptListPosition, RejectionPosition};
 pub use log::{LOG_CURSOR_BYTES_MAX, LOG_PARTITIONS_MAX, LogPositions};
 pub use stream::{EventId, STREAM_OFFSET_MAX, StreamPositions};
 

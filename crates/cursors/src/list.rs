@@ -1,11 +1,11 @@
-//! Positions in the analytics API's lists of receipts and of rejections.
+//! Positions in the analytics API's lists: receipts, rejections, payloads and rankings.
 
 use uuid::Uuid;
 
 use crate::{in_time, json, payload_hash};
 
-/// The longest cursor of a list, in bytes: about twice what one needs.
-pub const LIST_CURSOR_BYTES_MAX: usize = 512;
+/// The longest cursor of a list, in bytes. A client's in a ranking by name needs 800.
+pub const LIST_CURSOR_BYTES_MAX: usize = 1_024;
 
 /// A receipt's position in a list of receipts, newest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,6 +91,34 @@ impl PayloadPosition {
     }
 }
 
+/// A row's position in a ranking.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RankingListPosition {
+    /// The order of the ranking, as the API calls it.
+    pub sort: String,
+    /// The number that is sorted by.
+    pub value: i64,
+    /// The text that orders rows with one number, in hexadecimal.
+    pub tie: String,
+}
+
+impl RankingListPosition {
+    /// Formats the position.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        json::to_text(&(&self.sort, self.value, &self.tie))
+    }
+
+    /// Parses a position; `None` for any text that isn't one.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (sort, value, tie): (String, i64, String) = json::parse(text, LIST_CURSOR_BYTES_MAX)?;
+        let is_name = sort.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'-');
+        let is_hexadecimal = tie.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        (is_name && is_hexadecimal).then_some(Self { sort, value, tie })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -119,6 +147,14 @@ mod tests {
         };
         assert_eq!(PayloadPosition::parse(&payload.to_text()), Some(payload));
         assert_eq!(PayloadPosition::parse(&rejection.to_text()), None);
+        let ranking = RankingListPosition {
+            sort: "-receiptCount".to_owned(),
+            value: i64::MIN,
+            tie: "00ff".to_owned(),
+        };
+        assert_eq!(RankingListPosition::parse(&ranking.to_text()), Some(ranking.clone()));
+        assert_eq!(PayloadPosition::parse(&ranking.to_text()), None);
+        assert_eq!(RankingListPosition::parse(&receipt.to_text()), None);
     }
 
     #[test]
@@ -134,10 +170,14 @@ mod tests {
             json::to_text(&json!([1, "-1"])),
             json::to_text(&json!([1, 1])),
             json::to_text(&json!([true, "-1"])),
+            json::to_text(&json!(["name", 0, "0F"])),
+            json::to_text(&json!(["\"", 0, "0f"])),
+            json::to_text(&json!(["name", 0.5, "0f"])),
         ] {
             assert_eq!(ReceiptListPosition::parse(&text), None, "{text}");
             assert_eq!(RejectionPosition::parse(&text), None, "{text}");
             assert_eq!(PayloadPosition::parse(&text), None, "{text}");
+            assert_eq!(RankingListPosition::parse(&text), None, "{text}");
         }
     }
 

@@ -35,8 +35,8 @@ pub use counting::NewReceipts;
 pub use grain::Grain;
 pub use queries::{
     ByTrust, ClientKeyUsage, ClientStats, ClientUsage, ContentStats, DashboardStats, EntryUsage, GroupBy, Metric,
-    OperatorUsage, PartTotals, Ranking, SeriesGroup, Share, TimeseriesPoint, TopClient, TopContent, UnattributedHost,
-    UsageByPurpose,
+    OperatorUsage, PartTotals, Ranking, RankingPage, RankingPosition, RankingSort, SeriesGroup, Share, TimeseriesPoint,
+    TopClient, TopContent, UnattributedHost, UsageByPurpose,
 };
 pub use rebuild::{RebuildRequest, RebuildStep};
 

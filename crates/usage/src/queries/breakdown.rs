@@ -1,18 +1,20 @@
-//! Usage by purpose and by model.
+//! Usage by purpose, by model and by operator.
 
 use clickhouse::Row;
 use serde::Deserialize;
 use warehouse::{Filter, QueryScope, WarehouseError};
 
 use super::column::QueryColumn;
+use super::page::{PageColumn, RankingPage, tie};
 use super::source::{PROVEN, RowSource};
 use super::{ByTrust, Ranking};
 use crate::Usage;
 
-/// A purpose or model and its use.
+/// A purpose, model or operator and its use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Share {
-    /// `usage.purpose`, or `usage.modelId`; of receipts that name no model the empty text.
+    /// `usage.purpose`, `usage.modelId` or the operator's domain; the empty text for receipts that
+    /// name no model, or have no operator.
     pub key: String,
     /// Receipts.
     pub receipt_count: u64,
@@ -28,25 +30,43 @@ struct ShareRow {
     receipts: i64,
     proven: i64,
     clients: u64,
-    total: u64,
+    page: PageColumn,
+}
+
+impl AsRef<PageColumn> for ShareRow {
+    fn as_ref(&self) -> &PageColumn {
+        &self.page
+    }
 }
 
 impl Usage {
     /// Usage by purpose; purposes without receipts are left out.
     pub async fn by_purpose(&self, scope: &QueryScope, filter: &Filter) -> Result<Vec<Share>, WarehouseError> {
+        let all = RankingPage::top(u32::MAX);
         let by = (QueryColumn::Purpose, "purpose");
-        Ok(self.shares("by_purpose", by, scope, filter, u32::MAX).await?.items)
+        Ok(self.shares("by_purpose", by, scope, filter, &all).await?.items)
     }
 
-    /// Usage by model, at most `top_max` models.
+    /// A page of usage by model.
     pub async fn by_model(
         &self,
         scope: &QueryScope,
         filter: &Filter,
-        top_max: u32,
+        page: &RankingPage,
     ) -> Result<Ranking<Share>, WarehouseError> {
-        self.shares("by_model", (QueryColumn::Model, "model_id"), scope, filter, top_max)
-            .await
+        let by = (QueryColumn::Model, "model_id");
+        self.shares("by_model", by, scope, filter, page).await
+    }
+
+    /// A page of usage by operator.
+    pub async fn by_operator(
+        &self,
+        scope: &QueryScope,
+        filter: &Filter,
+        page: &RankingPage,
+    ) -> Result<Ranking<Share>, WarehouseError> {
+        let by = (QueryColumn::Operator, "operator");
+        self.shares("by_operator", by, scope, filter, page).await
     }
 
     async fn shares(
@@ -55,7 +75,7 @@ impl Usage {
         (column, key): (QueryColumn, &'static str),
         scope: &QueryScope,
         filter: &Filter,
-        top_max: u32,
+        page: &RankingPage,
     ) -> Result<Ranking<Share>, WarehouseError> {
         if scope.is_empty() {
             return Ok(Ranking::default());
@@ -66,19 +86,24 @@ impl Usage {
             &[],
             &[column, QueryColumn::Client, QueryColumn::Key, QueryColumn::Operator],
         );
+        let part = format!("toString(client.{key})");
+        let found = match &page.search {
+            Some(_) => format!("WHERE {}", RankingPage::found_in(&part)),
+            None => String::new(),
+        };
         let sql = format!(
-            "SELECT toString(client.{key}) AS part, sum(client.receipts) AS receipts,
-                sum(client.proven) AS proven, count() AS clients, count() OVER () AS total
+            "SELECT {part} AS part, sum(client.receipts) AS receipts,
+                sum(client.proven) AS proven, count() AS clients, {}
              FROM (SELECT piece.{key} AS {key}, sum(piece.receipts) AS receipts, {PROVEN}
                 FROM {} GROUP BY piece.{key}, piece.client_id, piece.key_fingerprint
-                HAVING sum(piece.receipts) > 0) AS client
-             GROUP BY client.{key} ORDER BY receipts DESC, part LIMIT {{top_max:UInt32}}",
-            source.rows()
+                HAVING sum(piece.receipts) > 0) AS client {found}
+             GROUP BY client.{key} {}",
+            page.column(&tie(&part)),
+            source.rows(),
+            page.end(),
         );
-        let call = source.call(&sql).with("top_max", top_max);
-        let rows: Vec<ShareRow> = self.warehouse.rows(name, call).await?;
-        let total = rows.first().map_or(0, |row| row.total);
-        let share = |row: ShareRow| {
+        let rows: Vec<ShareRow> = self.warehouse.rows(name, page.bind(source.call(&sql))).await?;
+        Ok(page.ranking(rows).map(|row| {
             let by_trust = ByTrust::of_sums(row.receipts, row.proven);
             Share {
                 key: row.part,
@@ -86,10 +111,6 @@ impl Usage {
                 by_trust,
                 unique_clients: row.clients,
             }
-        };
-        Ok(Ranking {
-            items: rows.into_iter().map(share).collect(),
-            total,
-        })
+        }))
     }
 }

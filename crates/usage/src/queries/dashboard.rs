@@ -7,6 +7,7 @@ use warehouse::{BeforeVerification, Filter, QueryScope, WarehouseError};
 
 use super::column::QueryColumn;
 use super::newest::NewestTexts;
+use super::page::RankingPage;
 use super::purposes::per_purpose;
 use super::ranking::{By, ItemId, Ranked, Ranking};
 use super::source::{PROVEN, RowSource, count};
@@ -172,7 +173,8 @@ impl Usage {
         filter: &Filter,
         top_max: u32,
     ) -> Result<Ranking<TopContent>, WarehouseError> {
-        let top = self.ranked(name, By::Entry, scope, filter, top_max.max(1)).await?;
+        let page = RankingPage::top(top_max.max(1));
+        let top = self.ranked(name, By::Entry, scope, filter, &page, None).await?;
         self.with_urls(scope, filter, top).await
     }
 
@@ -185,17 +187,13 @@ impl Usage {
     ) -> Result<Ranking<TopContent>, WarehouseError> {
         let newest: Vec<(ItemId, i64)> = top.items.iter().map(|entry| (entry.item(), entry.last_ms)).collect();
         let mut urls = self.newest(scope, filter, NewestTexts::EntryUrl, &newest).await?;
-        let entry = |entry: &Ranked| TopContent {
+        Ok(top.map(|entry| TopContent {
             entry_id: entry.id,
             // Absent only if it was erased since.
             url: urls.remove(&entry.item()).unwrap_or_default().pop().unwrap_or_default(),
             receipt_count: entry.by_trust().total(),
             by_trust: entry.by_trust(),
             last_seen_ms: entry.last_ms,
-        };
-        Ok(Ranking {
-            items: top.items.iter().map(entry).collect(),
-            total: top.total,
-        })
+        }))
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! - `plan`: which days and half hours of a range come from which grain
 //! - `column`: columns of a query and the grains that have them; `source`: rows of a query
-//! - `ranking`: the most used entries and the busiest clients
+//! - `ranking`: entries and clients in an order; `page`: the order, and the page of it
 //! - `trust`: numbers in two parts, of proven and of unproven receipts
 //! - `newest`: texts of the newest receipts of entries and clients
 //!
@@ -16,6 +16,7 @@ mod column;
 mod content;
 mod dashboard;
 mod newest;
+mod page;
 mod plan;
 mod purposes;
 mod ranking;
@@ -29,6 +30,7 @@ pub use breakdown::Share;
 pub use client::{ClientKeyUsage, ClientStats};
 pub use content::{ContentStats, TopClient};
 pub use dashboard::{DashboardStats, OperatorUsage, TopContent};
+pub use page::{RankingPage, RankingPosition, RankingSort};
 pub use purposes::UsageByPurpose;
 pub use ranking::Ranking;
 pub use timeseries::{GroupBy, Metric, SeriesGroup, TimeseriesPoint};

@@ -1,4 +1,4 @@
-//! Entries or clients by number of receipts: the most used entries, or the busiest clients.
+//! Rankings of entries and of clients.
 
 use std::collections::HashMap;
 
@@ -9,16 +9,30 @@ use warehouse::{Filter, QueryScope, WarehouseError};
 
 use super::ByTrust;
 use super::column::QueryColumn;
+use super::page::{PageColumn, RankingPage, RankingPosition, RankingSort, tie};
 use super::source::{PROVEN, RowSource};
 use crate::Usage;
 
-/// The first items of a list by number of receipts, largest first, equal ones in text order.
+/// A page of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ranking<T> {
     /// At most as many as were requested.
     pub items: Vec<T>,
-    /// Number of all items.
+    /// Number of all items, on whatever page.
     pub total: u64,
+    /// Position of the last item, if there are more behind it.
+    pub next: Option<RankingPosition>,
+}
+
+impl<T> Ranking<T> {
+    /// The page with each item replaced.
+    pub(super) fn map<U>(self, item: impl FnMut(T) -> U) -> Ranking<U> {
+        Ranking {
+            items: self.items.into_iter().map(item).collect(),
+            total: self.total,
+            next: self.next,
+        }
+    }
 }
 
 impl<T> Default for Ranking<T> {
@@ -26,6 +40,7 @@ impl<T> Default for Ranking<T> {
         Self {
             items: Vec::new(),
             total: 0,
+            next: None,
         }
     }
 }
@@ -75,6 +90,37 @@ impl By {
         }
     }
 
+    /// Columns of the names that a page needs.
+    fn names(self, page: &RankingPage) -> &'static [QueryColumn] {
+        match self {
+            Self::Client if page.search.is_some() => &[QueryColumn::ClientName, QueryColumn::Organization],
+            Self::Client if page.sort == RankingSort::Name => &[QueryColumn::ClientName],
+            Self::Client | Self::Entry => &[],
+        }
+    }
+
+    /// A condition on a group that it is searched for: a client by any of its receipts' names.
+    fn found(self, page: &RankingPage) -> String {
+        if page.search.is_none() || self == Self::Entry {
+            return String::new();
+        }
+        let names = ["piece.client_name", "piece.organization", "toString(piece.operator)"];
+        let names = names.map(RankingPage::found_in).join(" OR ");
+        format!(" AND sumIf(piece.receipts, {names}) > 0")
+    }
+
+    /// An expression over a group that orders items and distinguishes them.
+    fn tie(self, page: &RankingPage) -> String {
+        match self {
+            Self::Entry => "toString(piece.entry_id)".to_owned(),
+            Self::Client if page.sort == RankingSort::Name => {
+                let name = "lowerUTF8(argMax(piece.client_name, (piece.last_ms, piece.client_name)))";
+                format!("concat({}, char(0), {CLIENT_TEXT})", tie(name))
+            }
+            Self::Client => CLIENT_TEXT.to_owned(),
+        }
+    }
+
     fn group(self) -> &'static str {
         match self {
             Self::Entry => "piece.entry_id",
@@ -89,6 +135,10 @@ impl By {
         }
     }
 }
+
+/// A client as a text, over rows called `piece`: the ID, then the key.
+pub(super) const CLIENT_TEXT: &str =
+    "concat(toString(piece.client_id), lower(hex(CAST(piece.key_fingerprint AS FixedString(32)))))";
 
 /// The operator of the last receipt, over rows called `piece`.
 pub(super) const LAST_OPERATOR: &str = "argMax(toString(piece.operator), (piece.last_ms, piece.operator))";
@@ -106,7 +156,13 @@ pub(super) struct Ranked {
     /// The operator of a client's last receipt; empty if it has none.
     pub(super) last_operator: String,
     least: i64,
-    total: u64,
+    page: PageColumn,
+}
+
+impl AsRef<PageColumn> for Ranked {
+    fn as_ref(&self) -> &PageColumn {
+        &self.page
+    }
 }
 
 impl Ranked {
@@ -132,28 +188,38 @@ struct LastRow {
 }
 
 impl Usage {
-    /// The items with the most receipts, at most `top_max`; equal ones in order of their text.
+    /// A page of the items; of `only` those, if it is given.
     pub(super) async fn ranked(
         &self,
         name: &'static str,
         by: By,
         scope: &QueryScope,
         filter: &Filter,
-        top_max: u32,
+        page: &RankingPage,
+        only: Option<&[Uuid]>,
     ) -> Result<Ranking<Ranked>, WarehouseError> {
-        let source = RowSource::new(scope, filter, &[], by.columns());
+        let columns: Vec<QueryColumn> = by.columns().iter().chain(by.names(page)).copied().collect();
+        let mut source = RowSource::new(scope, filter, &[], &columns);
         let (id, key, group) = (by.id(), by.key("piece"), by.group());
+        if let Some(only) = only {
+            source = source.only(id, only.iter().copied());
+        }
+        if page.is_by_newest() {
+            source = source.by_key();
+        }
         let operator = by.operator();
         let sql = format!(
             "SELECT piece.{id} AS id, {key} AS key, sum(piece.receipts) AS receipts, {PROVEN},
-                max(piece.last_ms) AS last_ms, {operator} AS last_operator, min(piece.receipts) AS least,
-                count() OVER () AS total
-             FROM {} GROUP BY {group} HAVING sum(piece.receipts) > 0
-             ORDER BY receipts DESC, toString(id), key LIMIT {{top_max:UInt32}}",
-            source.rows()
+                max(piece.last_ms) AS last_ms, {operator} AS last_operator, min(piece.receipts) AS least, {}
+             FROM {} GROUP BY {group} HAVING sum(piece.receipts) > 0{} {}",
+            page.column(&by.tie(page)),
+            source.rows(),
+            by.found(page),
+            page.end(),
         );
-        let call = source.call(&sql).with("top_max", top_max);
-        let mut items: Vec<Ranked> = self.warehouse.rows(name, call).await?;
+        let rows: Vec<Ranked> = self.warehouse.rows(name, page.bind(source.call(&sql))).await?;
+        let mut ranking = page.ranking(rows);
+        let items = &mut ranking.items;
         // Keys that add up to 0 have a row without receipts, and their times don't count. Summing
         // all rows by key would take several times as long, and only erasures leave such keys.
         let compensated = items.iter().filter(|row| row.least <= 0).map(|row| row.id);
@@ -171,13 +237,12 @@ impl Usage {
                 .into_iter()
                 .map(|row| ((row.id, row.key), (row.last_ms, row.last_operator)));
             let mut last: HashMap<_, _> = last.collect();
-            for item in &mut items {
+            for item in items {
                 if let Some(found) = last.remove(&(item.id, item.key)) {
                     (item.last_ms, item.last_operator) = found;
                 }
             }
         }
-        let total = items.first().map_or(0, |item| item.total);
-        Ok(Ranking { items, total })
+        Ok(ranking)
     }
 }

@@ -7,6 +7,7 @@ use warehouse::{Filter, QueryScope, SqlStatement, WarehouseError};
 
 use super::ByTrust;
 use super::column::QueryColumn;
+use super::ranking::CLIENT_TEXT;
 use super::source::{PROVEN, RowSource, count};
 use crate::Usage;
 
@@ -102,9 +103,6 @@ impl GroupBy {
 
 /// The columns of a client.
 const CLIENT: &[QueryColumn] = &[QueryColumn::Client, QueryColumn::Key];
-/// A client as a text: the ID, then the key.
-const CLIENT_TEXT: &str =
-    "concat(toString(piece.client_id), lower(hex(CAST(piece.key_fingerprint AS FixedString(32)))))";
 /// Length of a UUID's text.
 const UUID_CHARS: usize = 36;
 

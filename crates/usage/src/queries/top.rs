@@ -5,15 +5,16 @@ use std::collections::HashMap;
 use clickhouse::Row;
 use serde::Deserialize;
 use uuid::Uuid;
-use warehouse::{Filter, QueryScope, WarehouseError};
+use warehouse::{Filter, QueryScope, SqlStatement, WarehouseError};
 
 use super::column::QueryColumn;
 use super::dashboard::TopContent;
 use super::newest::NewestTexts;
-use super::ranking::{By, ItemId, Ranked};
+use super::page::RankingPage;
+use super::ranking::{By, ItemId};
 use super::source::RowSource;
 use super::{ByTrust, Ranking};
-use crate::Usage;
+use crate::{Grain, Usage};
 
 /// Entry and how it was used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +47,12 @@ pub struct ClientUsage {
 }
 
 #[derive(Row, Deserialize)]
+struct EntryRow {
+    #[serde(with = "clickhouse::serde::uuid")]
+    entry_id: Uuid,
+}
+
+#[derive(Row, Deserialize)]
 struct ClientsRow {
     #[serde(with = "clickhouse::serde::uuid")]
     entry_id: Uuid,
@@ -53,29 +60,51 @@ struct ClientsRow {
 }
 
 impl Usage {
-    /// The most used entries, at most `top_max`.
+    /// A page of the entries; of `only` those, if it is given.
     pub async fn top_content(
         &self,
         scope: &QueryScope,
         filter: &Filter,
-        top_max: u32,
+        page: &RankingPage,
+        only: Option<&[Uuid]>,
     ) -> Result<Ranking<EntryUsage>, WarehouseError> {
-        if scope.is_empty() || top_max == 0 {
+        if scope.is_empty() || page.rows_max == 0 || only.is_some_and(<[Uuid]>::is_empty) {
             return Ok(Ranking::default());
         }
-        let top = self.ranked("top_content", By::Entry, scope, filter, top_max).await?;
+        let top = self.ranked("top_content", By::Entry, scope, filter, page, only).await?;
         let ids: Vec<Uuid> = top.items.iter().map(|entry| entry.id).collect();
         let clients = Box::pin(self.clients_of_entries(scope, filter, &ids));
         let top = Box::pin(self.with_urls(scope, filter, top));
         let (clients, top) = tokio::try_join!(clients, top)?;
-        let entry = |content: TopContent| EntryUsage {
+        Ok(top.map(|content| EntryUsage {
             unique_clients: clients.get(&content.entry_id).copied().unwrap_or(0),
             content,
-        };
-        Ok(Ranking {
-            items: top.items.into_iter().map(entry).collect(),
-            total: top.total,
-        })
+        }))
+    }
+
+    /// Entries that receipts of the scope name by a URL which contains a text, whatever its case;
+    /// at most `entries_max`. The filter of a query plays no part.
+    pub async fn entries_with_url(
+        &self,
+        scope: &QueryScope,
+        text: &str,
+        entries_max: u32,
+    ) -> Result<Vec<Uuid>, WarehouseError> {
+        if scope.is_empty() {
+            return Ok(Vec::new());
+        }
+        let sql = format!(
+            "SELECT stored.entry_id AS entry_id FROM usage AS stored
+             WHERE stored.grain = '{}' AND {} AND {}
+             GROUP BY entry_id HAVING sum(stored.receipts) > 0 LIMIT {{entries_max:UInt32}}",
+            Grain::Entry.name(),
+            scope.condition(),
+            RankingPage::found_in("stored.url"),
+        );
+        let call = scope.bind(SqlStatement::new(sql)).with("search", text.to_owned());
+        let call = call.with("entries_max", entries_max);
+        let rows: Vec<EntryRow> = self.warehouse.rows("entries_with_url", call).await?;
+        Ok(rows.into_iter().map(|row| row.entry_id).collect())
     }
 
     /// Numbers of distinct clients of these entries.
@@ -102,20 +131,22 @@ impl Usage {
         Ok(rows.into_iter().map(|row| (row.entry_id, row.clients)).collect())
     }
 
-    /// The busiest keys of clients, at most `top_max`.
+    /// A page of the keys of clients.
     pub async fn top_clients(
         &self,
         scope: &QueryScope,
         filter: &Filter,
-        top_max: u32,
+        page: &RankingPage,
     ) -> Result<Ranking<ClientUsage>, WarehouseError> {
-        if scope.is_empty() || top_max == 0 {
+        if scope.is_empty() || page.rows_max == 0 {
             return Ok(Ranking::default());
         }
-        let top = self.ranked("top_clients", By::Client, scope, filter, top_max).await?;
+        let top = self
+            .ranked("top_clients", By::Client, scope, filter, page, None)
+            .await?;
         let newest: Vec<(ItemId, i64)> = top.items.iter().map(|client| (client.item(), client.last_ms)).collect();
         let mut names = self.newest(scope, filter, NewestTexts::ClientNames, &newest).await?;
-        let client = |client: Ranked| {
+        Ok(top.map(|client| {
             // Absent only if it was erased since.
             let mut texts = names.remove(&client.item()).unwrap_or_default().into_iter();
             ClientUsage {
@@ -128,10 +159,6 @@ impl Usage {
                 organization: texts.next().unwrap_or_default(),
                 last_seen_ms: client.last_ms,
             }
-        };
-        Ok(Ranking {
-            items: top.items.into_iter().map(client).collect(),
-            total: top.total,
-        })
+        }))
     }
 }

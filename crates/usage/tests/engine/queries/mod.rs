@@ -5,7 +5,9 @@ mod harness;
 #[path = "../../../../warehouse/tests/engine/receipt.rs"]
 mod receipt;
 
-use usage::{DashboardStats, GroupBy, Metric, Ranking, Usage};
+use std::collections::BTreeSet;
+
+use usage::{DashboardStats, GroupBy, Metric, Ranking, RankingPage, RankingSort, Usage};
 use uuid::Uuid;
 use warehouse::{Below, Filter, QueryScope, SqlStatement, WarehouseError};
 
@@ -72,9 +74,17 @@ macro_rules! alike {
 /// Asserts that two tables answer each query without an ID alike.
 async fn assert_alike(one: &Usage, other: &Usage, filter: &Filter) {
     alike!(one, other, filter, dashboard(5));
-    alike!(one, other, filter, top_content(5));
-    alike!(one, other, filter, top_clients(5));
-    alike!(one, other, filter, by_model(5));
+    for sort in [RankingSort::Receipts, RankingSort::LastSeen, RankingSort::Name] {
+        let page = RankingPage {
+            sort,
+            ..RankingPage::top(5)
+        };
+        alike!(one, other, filter, top_content(&page, None));
+        alike!(one, other, filter, top_clients(&page));
+    }
+    let page = RankingPage::top(5);
+    alike!(one, other, filter, by_model(&page));
+    alike!(one, other, filter, by_operator(&page));
     alike!(one, other, filter, by_purpose());
     for unit_ms in [HOUR_MS, DAY_MS] {
         let begin_ms = (NOON_MS - 21 * DAY_MS) / DAY_MS * DAY_MS;
@@ -108,15 +118,20 @@ fn an_empty_scope_sees_nothing() {
             usage.dashboard(&nobody, &filter, 5).await.unwrap(),
             DashboardStats::default()
         );
-        assert_eq!(usage.by_model(&nobody, &filter, 5).await.unwrap(), Ranking::default());
+        let top = RankingPage::top(5);
         assert_eq!(
-            usage.top_content(&nobody, &filter, 5).await.unwrap(),
+            usage.by_model(&nobody, &filter, &top).await.unwrap(),
             Ranking::default()
         );
         assert_eq!(
-            usage.top_clients(&nobody, &filter, 5).await.unwrap(),
+            usage.top_content(&nobody, &filter, &top, None).await.unwrap(),
             Ranking::default()
         );
+        assert_eq!(
+            usage.top_clients(&nobody, &filter, &top).await.unwrap(),
+            Ranking::default()
+        );
+        assert!(usage.entries_with_url(&nobody, "news", 5).await.unwrap().is_empty());
         assert_eq!(usage.content(&nobody, &filter, id, 5).await.unwrap().total_receipts, 0);
         assert_eq!(usage.client(&nobody, &filter, id, 5).await.unwrap().total_receipts, 0);
         let points = usage.timeseries(&nobody, &filter, Metric::Receipts, &[0], GroupBy::None, 5);
@@ -264,9 +279,12 @@ fn of_receipts_of_one_millisecond_the_greatest_text_counts() {
                 purpose,
                 ..always()
             };
-            let found = usage.top_content(&news(), &filter, 5).await.unwrap();
+            let found = usage
+                .top_content(&news(), &filter, &RankingPage::top(5), None)
+                .await
+                .unwrap();
             assert_eq!(found.items[0].content.url, format!("https://news.example/7?{text}"));
-            let found = usage.top_clients(&news(), &filter, 5).await.unwrap();
+            let found = usage.top_clients(&news(), &filter, &RankingPage::top(5)).await.unwrap();
             assert_eq!(found.items[0].name, text);
             let found = usage.content(&news(), &filter, Uuid::from_u128(7), 5).await.unwrap();
             assert_eq!(found.top_clients[0].name, text);
@@ -317,6 +335,117 @@ fn a_domains_subdomains_are_found_by_the_primary_key() {
             let (read, of) = granules.split_once('/').unwrap();
             let of: u32 = of.split_whitespace().next().unwrap().parse().unwrap();
             assert!(read.parse::<u32>().unwrap() <= granules_max && of > 16, "{plan}");
+        }
+    });
+}
+
+/// A receipt of one of 10,000 entries, by one of 2,000 clients.
+fn one_of_many(number: u32) -> Receipt {
+    Receipt {
+        timestamp_ms: NOON_MS - i64::from(number % 20) * DAY_MS,
+        entry_id: Uuid::from_u128(u128::from(number % 10_000) + 1),
+        client_id: Uuid::from_u128(u128::from(number % 2_000) + 1),
+        ..Receipt::new(u128::from(number))
+    }
+}
+
+/// IDs on all pages of a ranking of entries or clients, while receipts from `next_number` on
+/// arrive.
+async fn walked(
+    usage: &Usage,
+    (sort, is_descending): (RankingSort, bool),
+    is_content: bool,
+    next_number: &mut u32,
+) -> Vec<Uuid> {
+    let mut found = Vec::new();
+    let mut page = RankingPage {
+        sort,
+        is_descending,
+        ..RankingPage::top(700)
+    };
+    loop {
+        let next = if is_content {
+            let ranking = usage.top_content(&news(), &always(), &page, None).await.unwrap();
+            assert_eq!(ranking.total, 10_000);
+            found.extend(ranking.items.iter().map(|entry| entry.content.entry_id));
+            ranking.next
+        } else {
+            let ranking = usage.top_clients(&news(), &always(), &page).await.unwrap();
+            assert_eq!(ranking.total, 2_000);
+            found.extend(ranking.items.iter().map(|client| client.client_id));
+            ranking.next
+        };
+        let Some(next) = next else { return found };
+        page.after = Some(next);
+        let arriving: Vec<Receipt> = (0..5).map(|one| one_of_many(*next_number + one * 1_777)).collect();
+        insert(usage, &arriving, u64::from(*next_number)).await;
+        *next_number += 10_000;
+    }
+}
+
+#[test]
+fn long_lists_are_complete_while_receipts_arrive() {
+    run(async {
+        let usage = fresh().await;
+        insert(&usage, &(0..10_000).map(one_of_many).collect::<Vec<_>>(), 0).await;
+        let mut next_number = 10_003;
+        for (is_content, rows) in [(true, 10_000), (false, 2_000)] {
+            for is_descending in [false, true] {
+                // IDs never change: nothing is missing, and nothing occurs twice.
+                let found = walked(&usage, (RankingSort::Id, is_descending), is_content, &mut next_number).await;
+                assert_eq!(found.len(), rows);
+                assert!(found.is_sorted_by(|one, next| if is_descending { one > next } else { one < next }));
+            }
+            // A row that gains receipts only moves up: it may be missing, but occurs once.
+            let found = walked(&usage, (RankingSort::Receipts, true), is_content, &mut next_number).await;
+            let distinct: BTreeSet<_> = found.iter().collect();
+            assert_eq!(distinct.len(), found.len());
+            assert!(found.len() <= rows && found.len() + 80 > rows);
+        }
+    });
+}
+
+#[test]
+fn a_position_is_one_of_any_text() {
+    run(async {
+        let usage = fresh().await;
+        // Long models with one beginning, a character that the limit cuts, and a NUL.
+        let models = [
+            "",
+            "m",
+            "M",
+            "m\0x",
+            &"m".repeat(200),
+            &"m".repeat(201),
+            &"\u{f6}".repeat(100),
+        ];
+        let receipts = models.iter().zip(0..).map(|(model, number)| Receipt {
+            model_id: (*model).to_owned(),
+            client_name: format!("{model}'s"),
+            client_id: Uuid::from_u128(number),
+            ..Receipt::new(number)
+        });
+        insert(&usage, &receipts.collect::<Vec<_>>(), 0).await;
+        for sort in [RankingSort::Id, RankingSort::Receipts, RankingSort::Name] {
+            let (mut found, mut names) = (BTreeSet::new(), BTreeSet::new());
+            let mut page = RankingPage {
+                sort,
+                ..RankingPage::top(1)
+            };
+            for number in 1..=models.len() {
+                let ranking = usage.by_model(&news(), &always(), &page).await.unwrap();
+                found.extend(ranking.items.into_iter().map(|model| model.key));
+                let clients = usage.top_clients(&news(), &always(), &page).await.unwrap();
+                if sort == RankingSort::Name {
+                    page.after = clients.next;
+                    names.extend(clients.items.into_iter().map(|client| client.name));
+                    assert_eq!(names.len(), number);
+                } else {
+                    page.after = ranking.next;
+                    assert_eq!(found.len(), number);
+                }
+            }
+            assert_eq!(page.after, None, "{sort:?}");
         }
     });
 }

@@ -1,0 +1,140 @@
+//! `GET /api/v1/analytics/operators`: usage by operator.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::Response;
+use http::{HeaderMap, Uri};
+use serde::Serialize;
+use usage::Share;
+use utoipa::ToSchema;
+use warehouse::Trust;
+use web::Failure;
+
+use super::top;
+use crate::access::Access;
+use crate::answers::{ByTrust, Refusals};
+use crate::format::reply::{Complete, Reply};
+use crate::format::table::{Table, Tabular};
+use crate::parameters::{
+    self, BOM, CLIENT, CURSOR, DOMAIN, ENTRY, MEMBERS, OPERATOR_SORT, PURPOSE, Query, RANGE, SEARCH, TOP_LIMIT,
+};
+use crate::ranking::{OPERATOR_ORDERS, RankingQuery};
+use crate::selection::{OpenRange, filter};
+use crate::state::AnalyticsState;
+
+pub(crate) const PATH: &str = "/api/v1/analytics/operators";
+pub(crate) const PARAMETERS: &[&[Query]] = &[
+    RANGE,
+    &[PURPOSE, CLIENT, ENTRY],
+    MEMBERS,
+    &[DOMAIN, OPERATOR_SORT, SEARCH, TOP_LIMIT, CURSOR, BOM],
+];
+
+/// A page of operators.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct OperatorList {
+    /// Number of operators on all pages, "none" among them.
+    total_operators: u64,
+    operators: Vec<OperatorRow>,
+    /// Begin of the next page; null if this is the last one.
+    #[schema(required = true)]
+    next_cursor: Option<String>,
+    #[schema(format = DateTime, required = true)]
+    from: Option<String>,
+    #[schema(format = DateTime, required = true)]
+    to: Option<String>,
+}
+
+/// An operator and its use.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = OperatorUsage)]
+struct OperatorRow {
+    /// The operator's domain; null for receipts whose key was no operator's on arrival.
+    #[schema(required = true)]
+    operator: Option<String>,
+    /// `proven` or `unproven`. Without an operator that the account trusts it is `unproven`.
+    #[schema(pattern = "^(proven|unproven)$")]
+    trust: &'static str,
+    receipt_count: u64,
+    by_trust: ByTrust,
+    /// Distinct pairs of client ID and key.
+    unique_clients: u64,
+}
+
+impl OperatorRow {
+    /// As an account that trusts these operators sees it.
+    fn new(share: Share, trusted: &[String]) -> Self {
+        Self {
+            trust: Trust::of(&share.key, trusted).as_str(),
+            operator: Some(share.key).filter(|operator| !operator.is_empty()),
+            receipt_count: share.receipt_count,
+            by_trust: share.by_trust.into(),
+            unique_clients: share.unique_clients,
+        }
+    }
+}
+
+impl Tabular for OperatorList {
+    fn columns(&self) -> Vec<&'static str> {
+        vec![
+            "operator",
+            "trust",
+            "receiptCount",
+            "provenReceiptCount",
+            "uniqueClients",
+            "cursor",
+        ]
+    }
+
+    fn rows(&self, table: &mut Table) -> Result<(), serde_json::Error> {
+        table.page(&self.operators, self.next_cursor.as_deref())
+    }
+}
+
+/// Usage by operator
+///
+/// The companies that used content, by their proven domains, in an order: the most receipts first
+/// unless `sort` says otherwise, equal ones in order of their domains, page by page. Receipts whose
+/// key was no operator's are together. As CSV or lines of JSON a page, whose last row has a
+/// `cursor` if there are more.
+#[utoipa::path(
+    get, path = PATH, tag = "analytics", security(("apiKey" = [])),
+    responses(
+        (status = 200, description = "The operators", content((Complete<OperatorList> = "application/json"), (String = "text/csv"), (String = "application/x-ndjson"))),
+        Refusals,
+    ),
+)]
+pub(crate) async fn operators(
+    State(app): State<Arc<AnalyticsState>>,
+    access: Access,
+    headers: HeaderMap,
+    uri: Uri,
+) -> Result<Response, Failure> {
+    let params = parameters::read(&uri, PARAMETERS)?;
+    let reply = Reply::of(headers, &uri, &params)?;
+    let scope = access.scope(&params)?;
+    let range = OpenRange::of(&params)?;
+    let filter = filter(&access, &params, range.start_ms(), range.end_ms())?;
+    let query = RankingQuery::of(&params, OPERATOR_ORDERS, top(&app, &params)?)?;
+    let (completeness, top) = app
+        .ask(access.account_id(), async |snapshot| {
+            snapshot.usage().by_operator(&scope, &filter, &query.page).await
+        })
+        .await?;
+    let rows = top
+        .items
+        .into_iter()
+        .map(|share| OperatorRow::new(share, access.trusted()));
+    let (from, to) = range.texts();
+    let answer = OperatorList {
+        total_operators: top.total,
+        operators: rows.collect(),
+        next_cursor: query.cursor(top.next),
+        from,
+        to,
+    };
+    Ok(reply.answer(answer, completeness))
+}
