@@ -88,7 +88,7 @@ fn get<'a>(document: &'a mut Document, path: &str) -> Option<&'a mut Operation> 
 /// Adds parameters behind those that an operation has, with the limits of this configuration.
 fn add_parameters(operation: &mut Operation, groups: &[&[Query]], config: &AnalyticsConfig) {
     let documented = groups.iter().copied().flatten();
-    let documented = documented.map(|one| RefOr::T(one.documented(config)));
+    let documented = documented.map(|one| RefOr::T(one.documented(config, groups)));
     operation.parameters.get_or_insert_default().extend(documented);
 }
 

@@ -3,9 +3,9 @@
 
 use cursors::{LIST_CURSOR_BYTES_MAX, LOG_CURSOR_BYTES_MAX};
 use http::Uri;
-use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
-use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
-use web::params::{InvalidQuery, Params};
+use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn, ParameterStyle};
+use utoipa::openapi::schema::{ArrayBuilder, KnownFormat, ObjectBuilder, SchemaFormat, Type};
+use web::params::{InvalidQuery, Params, VALUES_MAX};
 
 use crate::buckets::INTERVALS;
 use crate::config::AnalyticsConfig;
@@ -22,6 +22,7 @@ pub(crate) struct Query {
     schema: fn(&AnalyticsConfig) -> ObjectBuilder,
 }
 
+const NOT: &str = "Only receipts with another value than this one, or than all of several";
 const SORT: &str = "The member that the rows are sorted by, the least first, and with `-` the greatest; `-receiptCount` if it isn't given";
 const TIME: &str = "^([0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9]))$";
 
@@ -44,23 +45,43 @@ pub(crate) const TZ: Query = Query {
 };
 pub(crate) const PURPOSE: Query = Query {
     name: "purpose",
-    description: "Only receipts of this purpose",
+    description: "Only receipts of this purpose, or of one of several",
     schema: |_| choice(purposes()),
+};
+pub(crate) const NOT_PURPOSE: Query = Query {
+    name: "purpose!",
+    description: NOT,
+    schema: PURPOSE.schema,
 };
 pub(crate) const CLIENT: Query = Query {
     name: "clientId",
-    description: "Only receipts of this client",
+    description: "Only receipts of this client, or of one of several",
     schema: |_| uuid(),
+};
+pub(crate) const NOT_CLIENT: Query = Query {
+    name: "clientId!",
+    description: NOT,
+    schema: CLIENT.schema,
 };
 pub(crate) const ENTRY: Query = Query {
     name: "entryId",
-    description: "Only receipts of this entry",
+    description: "Only receipts of this entry, or of one of several",
     schema: |_| uuid(),
+};
+pub(crate) const NOT_ENTRY: Query = Query {
+    name: "entryId!",
+    description: NOT,
+    schema: ENTRY.schema,
 };
 pub(crate) const MODEL: Query = Query {
     name: "modelId",
-    description: "Only receipts that name this model",
+    description: "Only receipts that name this model, or one of several",
     schema: |_| text().min_length(Some(1)).max_length(Some(MODEL_BYTES_MAX)),
+};
+pub(crate) const NOT_MODEL: Query = Query {
+    name: "modelId!",
+    description: NOT,
+    schema: MODEL.schema,
 };
 pub(crate) const TRUST: Query = Query {
     name: "trust",
@@ -69,13 +90,23 @@ pub(crate) const TRUST: Query = Query {
 };
 pub(crate) const OPERATOR: Query = Query {
     name: "operator",
-    description: "Only receipts that were proven by this operator, a domain",
+    description: "Only receipts that were signed by this operator, a domain, or by one of several",
     schema: |_| text().min_length(Some(1)).max_length(Some(253)),
+};
+pub(crate) const NOT_OPERATOR: Query = Query {
+    name: "operator!",
+    description: NOT,
+    schema: OPERATOR.schema,
 };
 pub(crate) const KEY: Query = Query {
     name: "keyFingerprint",
     description: "Only receipts signed with this key: SHA-256 of its SPKI in hexadecimal",
     schema: |_| text().pattern(Some("^[0-9a-f]{64}$")),
+};
+pub(crate) const NOT_KEY: Query = Query {
+    name: "keyFingerprint!",
+    description: NOT,
+    schema: KEY.schema,
 };
 pub(crate) const BEFORE_VERIFICATION: Query = Query {
     name: "beforeVerification",
@@ -206,28 +237,59 @@ pub(crate) const BOM: Query = Query {
 
 /// The range of every selection of receipts.
 pub(crate) const RANGE: &[Query] = &[FROM, TO, TZ];
-/// Members that every selection of receipts may give, beside purpose, client and entry.
-pub(crate) const MEMBERS: &[Query] = &[MODEL, TRUST, OPERATOR, KEY, BEFORE_VERIFICATION];
+/// Members that every selection of receipts may give, beside client and entry.
+pub(crate) const MEMBERS: &[Query] = &[
+    PURPOSE,
+    NOT_PURPOSE,
+    MODEL,
+    NOT_MODEL,
+    TRUST,
+    OPERATOR,
+    NOT_OPERATOR,
+    KEY,
+    NOT_KEY,
+    BEFORE_VERIFICATION,
+];
+/// Selection of clients.
+pub(crate) const CLIENTS: &[Query] = &[CLIENT, NOT_CLIENT];
+/// Selection of entries.
+pub(crate) const ENTRIES: &[Query] = &[ENTRY, NOT_ENTRY];
 
 impl Query {
-    /// As it is in the document.
-    pub(crate) fn documented(&self, config: &AnalyticsConfig) -> Parameter {
-        ParameterBuilder::new()
+    /// As it is in the document of an address with these parameters.
+    pub(crate) fn documented(&self, config: &AnalyticsConfig, allowed: &[&[Query]]) -> Parameter {
+        let parameter = ParameterBuilder::new()
             .name(self.name)
             .parameter_in(ParameterIn::Query)
-            .description(Some(self.description))
-            .schema(Some((self.schema)(config)))
-            .build()
+            .description(Some(self.description));
+        let value = (self.schema)(config);
+        let parameter = if is_filter(self.name, allowed) {
+            let values = ArrayBuilder::new().items(value).max_items(Some(VALUES_MAX));
+            parameter
+                .style(Some(ParameterStyle::Form))
+                .explode(Some(true))
+                .schema(Some(values))
+        } else {
+            parameter.schema(Some(value))
+        };
+        parameter.build()
     }
+}
+
+/// Whether an address with these parameters takes several values of one: it has the parameter's
+/// negation, too, whose name ends with `!`.
+fn is_filter(name: &str, allowed: &[&[Query]]) -> bool {
+    let is_negation = |query: &Query| query.name.strip_suffix('!') == Some(name);
+    name.ends_with('!') || allowed.iter().copied().flatten().any(is_negation)
 }
 
 /// The query of `uri`, which may have these parameters.
 ///
 /// # Errors
-/// As [`Params::parse`].
+/// As [`Params::parse_repeated`].
 pub(crate) fn read(uri: &Uri, allowed: &[&[Query]]) -> Result<Params, InvalidQuery> {
     let names: Vec<&str> = allowed.iter().copied().flatten().map(|query| query.name).collect();
-    Params::parse(uri, &names)
+    Params::parse_repeated(uri, &names, |name| is_filter(name, allowed))
 }
 
 fn text() -> ObjectBuilder {

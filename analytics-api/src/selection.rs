@@ -4,11 +4,11 @@ use accounts::Domain;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use receipt::Purpose;
-use warehouse::{BeforeVerification, Filter, Trust};
+use warehouse::{BeforeVerification, Filter, MemberFilter, Trust};
 
 use crate::access::Access;
 use crate::range::{self, Comparison};
-use web::params::{InvalidQuery, Params};
+use web::params::{InvalidQuery, Params, parse_choice, parse_uuid};
 
 /// `usage.purpose`, all its values.
 pub(crate) fn purposes() -> [&'static str; Purpose::ALL.len()] {
@@ -85,22 +85,51 @@ pub(crate) fn comparison(params: &Params) -> Result<Option<Comparison>, InvalidQ
 }
 
 /// The filter of `[from_ms, to_ms)` and the parameters `purpose`, `clientId`, `entryId`, `modelId`,
-/// `trust`, `operator`, `keyFingerprint` and `beforeVerification`, with the caller's trust.
+/// `operator`, `keyFingerprint` and their negations, `trust` and `beforeVerification`, with the
+/// caller's trust.
 pub(crate) fn filter(access: &Access, params: &Params, from_ms: i64, to_ms: i64) -> Result<Filter, InvalidQuery> {
-    let purpose = params.choice("purpose", &purposes().map(|name| (name, name)))?;
     Ok(Filter {
         from_ms,
         to_ms,
-        purpose: purpose.map(str::to_owned),
-        client_id: params.uuid("clientId")?,
-        entry_id: params.uuid("entryId")?,
-        model_id: model(params)?,
+        purpose: members(params, "purpose", "purpose!", purpose)?,
+        client_id: members(params, "clientId", "clientId!", parse_uuid)?,
+        entry_id: members(params, "entryId", "entryId!", parse_uuid)?,
+        model_id: members(params, "modelId", "modelId!", model)?,
         trust: trust(params)?,
-        operator: operator(params)?,
+        operator: members(params, "operator", "operator!", operator)?,
         trusted: access.trusted().to_vec(),
-        key_fingerprint: key_fingerprint(params)?,
+        key_fingerprint: members(params, "keyFingerprint", "keyFingerprint!", fingerprint)?,
         before_verification: before_verification(params)?,
     })
+}
+
+/// The values of a member that receipts must have one of, or by `negation` none of.
+fn members<T>(
+    params: &Params,
+    name: &str,
+    negation: &str,
+    value: fn(&str, &str) -> Result<T, InvalidQuery>,
+) -> Result<MemberFilter<T>, InvalidQuery> {
+    let values = |name| {
+        params
+            .all(name)
+            .map(|text| value(name, text))
+            .collect::<Result<Vec<T>, _>>()
+    };
+    let (among, except) = (values(name)?, values(negation)?);
+    match (among.is_empty(), except.is_empty()) {
+        (false, false) => Err(InvalidQuery::new(
+            negation,
+            format!("not beside {name}: receipts with one of its values have no other; leave one of both out"),
+        )),
+        (_, true) => Ok(MemberFilter::among(among)),
+        (true, false) => Ok(MemberFilter::except(except)),
+    }
+}
+
+fn purpose(name: &str, text: &str) -> Result<String, InvalidQuery> {
+    let purpose = parse_choice(name, text, &purposes().map(|purpose| (purpose, purpose)))?;
+    Ok(purpose.to_owned())
 }
 
 fn before_verification(params: &Params) -> Result<BeforeVerification, InvalidQuery> {
@@ -127,40 +156,36 @@ fn trust(params: &Params) -> Result<Option<Trust>, InvalidQuery> {
     Ok(trust.flatten())
 }
 
-fn operator(params: &Params) -> Result<Option<String>, InvalidQuery> {
-    let Some(operator) = params.get("operator") else {
-        return Ok(None);
-    };
-    match operator.parse::<Domain>() {
-        Ok(domain) => Ok(Some(domain.as_str().to_owned())),
-        Err(error) => Err(InvalidQuery::new("operator", error.to_string())),
+fn operator(name: &str, text: &str) -> Result<String, InvalidQuery> {
+    match text.parse::<Domain>() {
+        Ok(domain) => Ok(domain.as_str().to_owned()),
+        Err(error) => Err(InvalidQuery::new(name, error.to_string())),
     }
 }
 
-/// The parameter `keyFingerprint`.
+/// The parameter `keyFingerprint` of an address that takes one.
 pub(crate) fn key_fingerprint(params: &Params) -> Result<Option<[u8; 32]>, InvalidQuery> {
-    let Some(text) = params.get("keyFingerprint") else {
-        return Ok(None);
-    };
+    let name = "keyFingerprint";
+    params.get(name).map(|text| fingerprint(name, text)).transpose()
+}
+
+fn fingerprint(name: &str, text: &str) -> Result<[u8; 32], InvalidQuery> {
     let mut key = [0; 32];
     match hex::decode_to_slice(text, &mut key) {
-        Ok(()) => Ok(Some(key)),
-        Err(_) => Err(InvalidQuery::new(
-            "keyFingerprint",
-            "has 64 hexadecimal digits: SHA-256 of the key's SPKI DER",
-        )),
+        Ok(()) => Ok(key),
+        Err(_) => {
+            let detail = "has 64 hexadecimal digits: SHA-256 of the key's SPKI DER";
+            Err(InvalidQuery::new(name, detail))
+        }
     }
 }
 
-fn model(params: &Params) -> Result<Option<String>, InvalidQuery> {
-    let Some(model) = params.get("modelId") else {
-        return Ok(None);
-    };
-    if model.len() > MODEL_BYTES_MAX {
+fn model(name: &str, text: &str) -> Result<String, InvalidQuery> {
+    if text.len() > MODEL_BYTES_MAX {
         let detail = format!("has 1 to {MODEL_BYTES_MAX} bytes");
-        return Err(InvalidQuery::new("modelId", detail));
+        return Err(InvalidQuery::new(name, detail));
     }
-    Ok(Some(model.to_owned()))
+    Ok(text.to_owned())
 }
 
 /// The filter that leaves nothing out.

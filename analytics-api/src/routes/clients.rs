@@ -16,7 +16,7 @@ use crate::answers::{ByTrust, Refusals};
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
 use crate::parameters::{
-    self, BOM, CLIENT, CLIENT_SORT, CURSOR, DOMAIN, ENTRY, FORMAT, MEMBERS, PURPOSE, Query, RANGE, SEARCH, TOP_LIMIT,
+    self, BOM, CLIENT_SORT, CLIENTS, CURSOR, DOMAIN, ENTRIES, FORMAT, MEMBERS, Query, RANGE, SEARCH, TOP_LIMIT,
 };
 use crate::ranking::{CLIENT_ORDERS, RankingQuery};
 use crate::selection::{OpenRange, filter};
@@ -26,7 +26,8 @@ use crate::state::AnalyticsState;
 pub(crate) const PATH: &str = "/api/v1/analytics/clients";
 pub(crate) const PARAMETERS: &[&[Query]] = &[
     RANGE,
-    &[PURPOSE, CLIENT, ENTRY],
+    CLIENTS,
+    ENTRIES,
     MEMBERS,
     &[DOMAIN, CLIENT_SORT, SEARCH, TOP_LIMIT, CURSOR, FORMAT, BOM],
 ];

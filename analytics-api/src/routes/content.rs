@@ -19,7 +19,7 @@ use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
 use crate::labels::{Labelled, Labels};
 use crate::parameters::{
-    self, BOM, CLIENT, CONTENT_SORT, CURSOR, DOMAIN, ENTRY, FORMAT, MEMBERS, PURPOSE, Query, RANGE, SEARCH, TOP_LIMIT,
+    self, BOM, CLIENTS, CONTENT_SORT, CURSOR, DOMAIN, ENTRIES, FORMAT, MEMBERS, Query, RANGE, SEARCH, TOP_LIMIT,
 };
 use crate::ranking::{CONTENT_ORDERS, EntrySearch, RankingQuery, too_many_found};
 use crate::selection::{OpenRange, filter};
@@ -28,7 +28,8 @@ use crate::state::AnalyticsState;
 pub(crate) const PATH: &str = "/api/v1/analytics/content";
 pub(crate) const PARAMETERS: &[&[Query]] = &[
     RANGE,
-    &[PURPOSE, CLIENT, ENTRY],
+    CLIENTS,
+    ENTRIES,
     MEMBERS,
     &[DOMAIN, CONTENT_SORT, SEARCH, TOP_LIMIT, CURSOR, FORMAT, BOM],
 ];

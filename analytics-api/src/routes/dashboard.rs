@@ -19,16 +19,15 @@ use crate::access::Access;
 use crate::answers::{ContentCount, OperatorCount, PurposeCounts, Refusals, TotalsByTrust, labelled};
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
-use crate::parameters::{
-    self, BOM, CLIENT, COMPARE, DASHBOARD_LIMIT, DOMAIN, ENTRY, FORMAT, MEMBERS, PURPOSE, Query, RANGE,
-};
+use crate::parameters::{self, BOM, CLIENTS, COMPARE, DASHBOARD_LIMIT, DOMAIN, ENTRIES, FORMAT, MEMBERS, Query, RANGE};
 use crate::selection::{OpenRange, filter};
 use crate::state::AnalyticsState;
 
 pub(crate) const PATH: &str = "/api/v1/analytics/dashboard";
 pub(crate) const PARAMETERS: &[&[Query]] = &[
     RANGE,
-    &[PURPOSE, CLIENT, ENTRY],
+    CLIENTS,
+    ENTRIES,
     MEMBERS,
     &[DOMAIN, DASHBOARD_LIMIT, COMPARE, FORMAT, BOM],
 ];

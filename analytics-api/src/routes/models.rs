@@ -16,7 +16,7 @@ use crate::answers::{ByTrust, Refusals};
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
 use crate::parameters::{
-    self, BOM, CLIENT, CURSOR, DOMAIN, ENTRY, FORMAT, MEMBERS, MODEL_SORT, PURPOSE, Query, RANGE, SEARCH, TOP_LIMIT,
+    self, BOM, CLIENTS, CURSOR, DOMAIN, ENTRIES, FORMAT, MEMBERS, MODEL_SORT, Query, RANGE, SEARCH, TOP_LIMIT,
 };
 use crate::ranking::{MODEL_ORDERS, RankingQuery};
 use crate::selection::{OpenRange, filter};
@@ -25,7 +25,8 @@ use crate::state::AnalyticsState;
 pub(crate) const PATH: &str = "/api/v1/analytics/models";
 pub(crate) const PARAMETERS: &[&[Query]] = &[
     RANGE,
-    &[PURPOSE, CLIENT, ENTRY],
+    CLIENTS,
+    ENTRIES,
     MEMBERS,
     &[DOMAIN, MODEL_SORT, SEARCH, TOP_LIMIT, CURSOR, FORMAT, BOM],
 ];

@@ -17,7 +17,7 @@ use crate::answers::{ByTrust, Refusals};
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
 use crate::parameters::{
-    self, BOM, CLIENT, CURSOR, DOMAIN, ENTRY, MEMBERS, OPERATOR_SORT, PURPOSE, Query, RANGE, SEARCH, TOP_LIMIT,
+    self, BOM, CLIENTS, CURSOR, DOMAIN, ENTRIES, MEMBERS, OPERATOR_SORT, Query, RANGE, SEARCH, TOP_LIMIT,
 };
 use crate::ranking::{OPERATOR_ORDERS, RankingQuery};
 use crate::selection::{OpenRange, filter};
@@ -26,7 +26,8 @@ use crate::state::AnalyticsState;
 pub(crate) const PATH: &str = "/api/v1/analytics/operators";
 pub(crate) const PARAMETERS: &[&[Query]] = &[
     RANGE,
-    &[PURPOSE, CLIENT, ENTRY],
+    CLIENTS,
+    ENTRIES,
     MEMBERS,
     &[DOMAIN, OPERATOR_SORT, SEARCH, TOP_LIMIT, CURSOR, BOM],
 ];

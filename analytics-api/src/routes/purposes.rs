@@ -13,12 +13,12 @@ use crate::access::Access;
 use crate::answers::{ByTrust, Refusals};
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
-use crate::parameters::{self, BOM, CLIENT, DOMAIN, ENTRY, FORMAT, MEMBERS, PURPOSE, Query, RANGE};
+use crate::parameters::{self, BOM, CLIENTS, DOMAIN, ENTRIES, FORMAT, MEMBERS, Query, RANGE};
 use crate::selection::{self, OpenRange, filter};
 use crate::state::AnalyticsState;
 
 pub(crate) const PATH: &str = "/api/v1/analytics/purposes";
-pub(crate) const PARAMETERS: &[&[Query]] = &[RANGE, &[PURPOSE, CLIENT, ENTRY], MEMBERS, &[DOMAIN, FORMAT, BOM]];
+pub(crate) const PARAMETERS: &[&[Query]] = &[RANGE, CLIENTS, ENTRIES, MEMBERS, &[DOMAIN, FORMAT, BOM]];
 
 /// Usage by purpose, also of those without receipts.
 #[derive(Debug, Serialize, ToSchema)]

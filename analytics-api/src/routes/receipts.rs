@@ -22,18 +22,13 @@ use crate::cursor::ListCursor;
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{RowFormat, Table};
 use crate::labels::{Labelled, Labels};
-use crate::parameters::{self, BOM, CLIENT, CURSOR, DOMAIN, ENTRY, FORMAT, MEMBERS, PURPOSE, Query, RANGE, ROWS_LIMIT};
+use crate::parameters::{self, BOM, CLIENTS, CURSOR, DOMAIN, ENTRIES, FORMAT, MEMBERS, Query, RANGE, ROWS_LIMIT};
 use crate::selection::{OpenRange, filter};
 use crate::signers::{Signer, Signers};
 use crate::state::AnalyticsState;
 
 pub(crate) const PATH: &str = "/api/v1/analytics/receipts";
-pub(crate) const PARAMETERS: &[&[Query]] = &[
-    RANGE,
-    &[PURPOSE, CLIENT, ENTRY],
-    MEMBERS,
-    &[DOMAIN, ROWS_LIMIT, CURSOR, FORMAT, BOM],
-];
+pub(crate) const PARAMETERS: &[&[Query]] = &[RANGE, CLIENTS, ENTRIES, MEMBERS, &[DOMAIN, ROWS_LIMIT, CURSOR, FORMAT, BOM]];
 
 /// Receipts of a page when the query gives no `limit`.
 const PAGE: u32 = 100;

@@ -20,8 +20,7 @@ use crate::answers::{ByTrust, Refusals};
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
 use crate::parameters::{
-    self, BOM, CLIENT, COMPARE, DOMAIN, ENTRY, FORMAT, GROUP_BY, INTERVAL, MEMBERS, METRIC, PURPOSE, Query, RANGE,
-    SERIES_LIMIT,
+    self, BOM, CLIENTS, COMPARE, DOMAIN, ENTRIES, GROUP_BY, INTERVAL, FORMAT, MEMBERS, METRIC, Query, RANGE, SERIES_LIMIT,
 };
 use crate::selection::{filter, purposes};
 use crate::state::AnalyticsState;
@@ -31,7 +30,8 @@ pub(crate) const PATH: &str = "/api/v1/analytics/timeseries";
 pub(crate) const PARAMETERS: &[&[Query]] = &[
     &[METRIC, INTERVAL],
     RANGE,
-    &[PURPOSE, CLIENT, ENTRY],
+    CLIENTS,
+    ENTRIES,
     MEMBERS,
     &[GROUP_BY, DOMAIN, SERIES_LIMIT, COMPARE, FORMAT, BOM],
 ];

@@ -52,6 +52,7 @@ pub(crate) async fn invalid_queries(stack: &Stack) {
         tie: "00".to_owned(),
     };
     let other_order = format!("sort=lastSeen&cursor={}", other_order.to_text());
+    let many_models = vec!["modelId!=m"; 51].join("&");
     let long_search = format!("q={}", "a".repeat(201));
     let long_cursor = format!("cursor={}", "a".repeat(600));
     for (path, query, parameter, detail) in [
@@ -59,8 +60,8 @@ pub(crate) async fn invalid_queries(stack: &Stack) {
             dashboard,
             "form=2026-01-01",
             "form",
-            "allowed here: from, to, tz, purpose, clientId, entryId, modelId, trust, operator, keyFingerprint, \
-             beforeVerification, domain, limit, compare",
+            "allowed here: from, to, tz, clientId, clientId!, entryId, entryId!, purpose, purpose!, modelId, modelId!, \
+             trust, operator, operator!, keyFingerprint, keyFingerprint!, beforeVerification, domain, limit, compare",
         ),
         (dashboard, "from=2026-01-01&from=2026-01-02", "from", "more than once"),
         (dashboard, "from=", "from", "empty"),
@@ -73,6 +74,23 @@ pub(crate) async fn invalid_queries(stack: &Stack) {
         (dashboard, "tz=Mars/Base", "tz", "IANA"),
         (dashboard, "purpose=spying", "purpose", "training, inference"),
         (dashboard, "clientId=7", "clientId", "UUID"),
+        (dashboard, "purpose=training,inference", "purpose", "is not one of"),
+        (dashboard, "purpose=training&purpose=spying", "purpose", "is not one of"),
+        (
+            dashboard,
+            "purpose=training&purpose!=research",
+            "purpose!",
+            "not beside purpose",
+        ),
+        (dashboard, "clientId!=7", "clientId!", "UUID"),
+        (dashboard, "trust!=proven", "trust!", "unknown parameter"),
+        (
+            &lookup,
+            "keyFingerprint=08&keyFingerprint=08",
+            "keyFingerprint",
+            "more than once",
+        ),
+        (dashboard, &many_models, "modelId!", "more than 50 times"),
         (dashboard, "entryId=%00", "entryId", "UUID"),
         (dashboard, "limit=101", "limit", "0 to 100"),
         (dashboard, "limit=-1", "limit", "0 to 100"),

@@ -27,18 +27,59 @@ pub(crate) struct Selection {
     pub(crate) from: Option<Instant>,
     pub(crate) to: Option<Instant>,
     pub(crate) tz: Option<&'static str>,
-    pub(crate) purpose: Option<&'static str>,
-    pub(crate) client: Option<Uuid>,
-    pub(crate) entry: Option<Uuid>,
-    pub(crate) model: Option<&'static str>,
+    pub(crate) purpose: Members<&'static str>,
+    pub(crate) client: Members<Uuid>,
+    pub(crate) entry: Members<Uuid>,
+    pub(crate) model: Members<&'static str>,
     /// `proven`, `unproven` or `all`.
     pub(crate) trust: Option<&'static str>,
     /// As the query writes it, and the domain.
-    pub(crate) operator: Option<(&'static str, &'static str)>,
-    pub(crate) key: Option<[u8; 32]>,
+    pub(crate) operator: Members<(&'static str, &'static str)>,
+    pub(crate) key: Members<[u8; 32]>,
     /// `exclude`, `include` or `only`.
     pub(crate) before_verification: Option<&'static str>,
     pub(crate) domain: Option<&'static str>,
+}
+
+/// Values that receipts must have one of, or none of; any if there are none.
+#[derive(Debug, Clone)]
+pub(crate) struct Members<T> {
+    values: Vec<T>,
+    is_negated: bool,
+}
+
+impl<T> Default for Members<T> {
+    fn default() -> Self {
+        Self {
+            values: Vec::new(),
+            is_negated: false,
+        }
+    }
+}
+
+impl<T> Members<T> {
+    fn any(rng: &mut StdRng, probability: f64, value: impl Fn(&mut StdRng) -> T) -> Self {
+        let count = if rng.random_bool(probability) {
+            rng.random_range(1..=3)
+        } else {
+            0
+        };
+        Self {
+            is_negated: rng.random_bool(0.3),
+            values: (0..count).map(|_| value(rng)).collect(),
+        }
+    }
+
+    fn pass(&self, is_it: impl Fn(&T) -> bool) -> bool {
+        self.values.is_empty() || self.values.iter().any(is_it) != self.is_negated
+    }
+
+    fn query(&self, name: &'static str, text: impl Fn(&T) -> String) -> (&'static str, Option<String>) {
+        let mark = if self.is_negated { "!" } else { "" };
+        let pairs = self.values.iter().map(|value| format!("{name}{mark}={}", text(value)));
+        let pairs: Vec<String> = pairs.collect();
+        (name, Some(pairs.join("&")).filter(|pairs| !pairs.is_empty()))
+    }
 }
 
 impl Instant {
@@ -82,13 +123,13 @@ impl Selection {
             from: rng.random_bool(0.7).then_some(one),
             to: rng.random_bool(0.7).then_some(other),
             tz,
-            purpose: rng.random_bool(0.2).then(|| *PURPOSES.choose(rng).unwrap()),
-            client: rng.random_bool(0.2).then(|| any_client(rng)),
-            entry: rng.random_bool(0.2).then(|| any_entry(rng)),
-            model: rng.random_bool(0.2).then(|| any_model(rng)),
+            purpose: Members::any(rng, 0.2, |rng| *PURPOSES.choose(rng).unwrap()),
+            client: Members::any(rng, 0.2, any_client),
+            entry: Members::any(rng, 0.2, any_entry),
+            model: Members::any(rng, 0.2, any_model),
             trust: rng.random_bool(0.2).then(|| *TRUSTS.choose(rng).unwrap()),
-            operator: rng.random_bool(0.1).then(|| any_operator(rng)),
-            key: rng.random_bool(0.1).then(|| any_key(rng)),
+            operator: Members::any(rng, 0.1, any_operator),
+            key: Members::any(rng, 0.1, any_key),
             before_verification: rng.random_bool(0.3).then(|| *BEFORE_VERIFICATION.choose(rng).unwrap()),
             domain: None,
         }
@@ -109,24 +150,23 @@ impl Selection {
     /// `name=value` of each parameter among `names`.
     pub(crate) fn query(&self, names: &[&str]) -> Vec<String> {
         let text = |instant: &Option<Instant>| instant.as_ref().map(|instant| instant.text.clone());
+        let one = |name: &'static str, value: Option<String>| (name, value.map(|value| format!("{name}={value}")));
         let all = [
-            ("from", text(&self.from)),
-            ("to", text(&self.to)),
-            ("tz", self.tz.map(str::to_owned)),
-            ("purpose", self.purpose.map(str::to_owned)),
-            ("clientId", self.client.map(|id| id.to_string())),
-            ("entryId", self.entry.map(|id| id.to_string())),
-            ("modelId", self.model.map(escaped)),
-            ("trust", self.trust.map(str::to_owned)),
-            ("operator", self.operator.map(|(written, _)| escaped(written))),
-            ("keyFingerprint", self.key.map(|key| hex(&key))),
-            ("beforeVerification", self.before_verification.map(str::to_owned)),
-            ("domain", self.domain.map(str::to_owned)),
+            one("from", text(&self.from)),
+            one("to", text(&self.to)),
+            one("tz", self.tz.map(str::to_owned)),
+            self.purpose.query("purpose", |purpose| (*purpose).to_owned()),
+            self.client.query("clientId", Uuid::to_string),
+            self.entry.query("entryId", Uuid::to_string),
+            self.model.query("modelId", |model| escaped(model)),
+            one("trust", self.trust.map(str::to_owned)),
+            self.operator.query("operator", |(written, _)| escaped(written)),
+            self.key.query("keyFingerprint", |key| hex(key)),
+            one("beforeVerification", self.before_verification.map(str::to_owned)),
+            one("domain", self.domain.map(str::to_owned)),
         ];
         let given = all.into_iter().filter(|(name, _)| names.contains(name));
-        given
-            .filter_map(|(name, value)| value.map(|value| format!("{name}={value}")))
-            .collect()
+        given.filter_map(|(_, text)| text).collect()
     }
 
     /// Selection without the parameters that an endpoint doesn't have.
@@ -134,25 +174,25 @@ impl Selection {
         let mut only = self.clone();
         let has = |name: &str| names.contains(&name);
         if !has("purpose") {
-            only.purpose = None;
+            only.purpose = Members::default();
         }
         if !has("clientId") {
-            only.client = None;
+            only.client = Members::default();
         }
         if !has("entryId") {
-            only.entry = None;
+            only.entry = Members::default();
         }
         if !has("modelId") {
-            only.model = None;
+            only.model = Members::default();
         }
         if !has("trust") {
             only.trust = None;
         }
         if !has("operator") {
-            only.operator = None;
+            only.operator = Members::default();
         }
         if !has("keyFingerprint") {
-            only.key = None;
+            only.key = Members::default();
         }
         if !has("beforeVerification") {
             only.before_verification = None;
@@ -184,17 +224,17 @@ impl Selection {
 
     pub(crate) fn has(&self, reader: &Reader, fact: &Fact) -> bool {
         self.has_domain(reader, fact.publisher)
-            && self.purpose.is_none_or(|purpose| purpose == fact.purpose)
-            && self.client.is_none_or(|id| id == fact.client_id)
-            && self.entry.is_none_or(|id| id == fact.entry_id)
-            && self.model.is_none_or(|model| model == fact.model_id)
+            && self.purpose.pass(|purpose| *purpose == fact.purpose)
+            && self.client.pass(|id| *id == fact.client_id)
+            && self.entry.pass(|id| *id == fact.entry_id)
+            && self.model.pass(|model| *model == fact.model_id)
             && match self.trust {
                 Some("proven") => !fact.operator.is_empty(),
                 Some("unproven") => fact.operator.is_empty(),
                 _ => true,
             }
-            && self.operator.is_none_or(|(_, operator)| operator == fact.operator)
-            && self.key.is_none_or(|key| key == fact.key)
+            && self.operator.pass(|(_, operator)| *operator == fact.operator)
+            && self.key.pass(|key| *key == fact.key)
             && match self.before_verification {
                 Some("include") => true,
                 Some("only") => !fact.publisher_verified,

@@ -80,13 +80,16 @@ async fn what_is_loaded_is_counted_and_the_reference_agrees() {
     let total = usage.dashboard(&scope, &filter, 10).await.unwrap().total_receipts;
     assert!(total > 0);
     let starts = [filter.from_ms, filter.from_ms + DAY_MS];
-    let points = usage.timeseries(&scope, &filter, Metric::Receipts, &starts, GroupBy::Purpose, 3);
+    let points = usage.timeseries(&scope, &filter, Metric::Receipts, &starts, &[GroupBy::Purpose], 3);
     let series: u64 = points.await.unwrap().iter().map(|point| point.value).sum();
     let content = usage
         .top_content(&scope, &filter, &RankingPage::top(10), None)
         .await
         .unwrap();
-    let clients = usage.top_clients(&scope, &filter, &RankingPage::top(10)).await.unwrap();
+    let clients = usage
+        .top_clients(&scope, &filter, &RankingPage::top(10), None)
+        .await
+        .unwrap();
     for (query, sum) in [
         (Query::Dashboard, total),
         (Query::Series("day", DAY_MS, false), total),

@@ -1,10 +1,13 @@
-//! The query string: only known names, each once, none empty.
+//! The query string: only known names, none empty, and each once unless it may be repeated.
 
 use std::ops::RangeInclusive;
 
 use axum::extract::Query;
 use http::Uri;
 use uuid::Uuid;
+
+/// Values that a repeated parameter may have.
+pub const VALUES_MAX: usize = 50;
 
 /// A query that can't be answered as it stands: which parameter, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -49,14 +52,32 @@ impl Params {
     /// # Errors
     /// A name that isn't allowed, one that comes twice, an empty value, or one that isn't UTF-8.
     pub fn parse(uri: &Uri, allowed: &[&str]) -> Result<Self, InvalidQuery> {
+        Self::parse_repeated(uri, allowed, |_| false)
+    }
+
+    /// Reads the query of `uri`, in which names that `is_repeated` accepts may come up to
+    /// [`VALUES_MAX`] times.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse); a name that comes too often.
+    pub fn parse_repeated(
+        uri: &Uri,
+        allowed: &[&str],
+        is_repeated: impl Fn(&str) -> bool,
+    ) -> Result<Self, InvalidQuery> {
         let Query(pairs) = Query::<Vec<(String, String)>>::try_from_uri(uri)
             .map_err(|_| InvalidQuery::new("", "the query string is not name=value pairs joined by &"))?;
         for (at, (name, value)) in pairs.iter().enumerate() {
             if !allowed.contains(&name.as_str()) {
                 return Err(InvalidQuery::new(name, unknown(allowed)));
             }
-            if pairs[..at].iter().any(|(earlier, _)| earlier == name) {
+            let earlier = pairs[..at].iter().filter(|(earlier, _)| earlier == name).count();
+            if earlier > 0 && !is_repeated(name) {
                 return Err(InvalidQuery::new(name, "given more than once"));
+            }
+            if earlier >= VALUES_MAX {
+                let detail = format!("given more than {VALUES_MAX} times: send several requests");
+                return Err(InvalidQuery::new(name, detail));
             }
             if value.is_empty() {
                 return Err(InvalidQuery::new(
@@ -70,6 +91,12 @@ impl Params {
             }
         }
         Ok(Self { pairs })
+    }
+
+    /// All values of `name`.
+    pub fn all(&self, name: &str) -> impl Iterator<Item = &str> {
+        let pairs = self.pairs.iter().filter(move |(given, _)| given == name);
+        pairs.map(|(_, value)| value.as_str())
     }
 
     /// The value of `name`, if it was given.
@@ -86,15 +113,8 @@ impl Params {
     /// # Errors
     /// Any other value; the message lists the choices.
     pub fn choice<T: Copy>(&self, name: &str, choices: &[(&str, T)]) -> Result<Option<T>, InvalidQuery> {
-        let Some(value) = self.get(name) else { return Ok(None) };
-        if let Some((_, choice)) = choices.iter().find(|(n, _)| *n == value) {
-            return Ok(Some(*choice));
-        }
-        let names = choices.iter().map(|(n, _)| *n).collect::<Vec<_>>().join(", ");
-        Err(InvalidQuery::new(
-            name,
-            format!("\"{}\" is not one of {names}", shortened(value)),
-        ))
+        let value = self.get(name);
+        value.map(|value| parse_choice(name, value, choices)).transpose()
     }
 
     /// The value of `name` as `true` or `false`; false if it isn't given.
@@ -139,6 +159,19 @@ impl Params {
             }
         }
     }
+}
+
+/// The choice that a value names.
+///
+/// # Errors
+/// Any other value; the message lists the choices.
+pub fn parse_choice<T: Copy>(name: &str, value: &str, choices: &[(&str, T)]) -> Result<T, InvalidQuery> {
+    let found = choices.iter().find(|(choice, _)| *choice == value);
+    let names = || choices.iter().map(|(choice, _)| *choice).collect::<Vec<_>>().join(", ");
+    found.map(|(_, choice)| *choice).ok_or_else(|| {
+        let detail = format!("\"{}\" is not one of {}", shortened(value), names());
+        InvalidQuery::new(name, detail)
+    })
 }
 
 /// A UUID in its hyphenated form of 36 characters (RFC 9562 section 4), in either case.
@@ -208,6 +241,22 @@ mod tests {
             params.count("limit", 100).unwrap_err().detail,
             "must be an integer from 1 to 100"
         );
+    }
+
+    #[test]
+    fn a_filter_may_be_repeated() {
+        let parse = |query: &str| {
+            let uri = format!("/x?{query}").parse().unwrap();
+            Params::parse_repeated(&uri, &["purpose", "limit"], |name| name == "purpose")
+        };
+        let params = parse("purpose=a%2Cb&limit=3&purpose=c").unwrap();
+        assert_eq!(params.all("purpose").collect::<Vec<_>>(), ["a,b", "c"]);
+        assert_eq!(params.all("from").count(), 0);
+        assert_eq!(parse("limit=1&limit=1").unwrap_err().detail, "given more than once");
+        let most = vec!["purpose=a"; VALUES_MAX].join("&");
+        assert_eq!(parse(&most).unwrap().all("purpose").count(), VALUES_MAX);
+        let error = parse(&format!("{most}&purpose=b")).unwrap_err();
+        assert!(error.detail.contains("more than 50 times"), "{}", error.detail);
     }
 
     #[test]

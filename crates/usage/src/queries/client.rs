@@ -3,7 +3,7 @@
 use clickhouse::Row;
 use serde::Deserialize;
 use uuid::Uuid;
-use warehouse::{Filter, QueryScope, WarehouseError};
+use warehouse::{Filter, MemberFilter, QueryScope, WarehouseError};
 
 use super::column::QueryColumn;
 use super::purposes::per_purpose;
@@ -104,7 +104,7 @@ impl Usage {
             return Ok(ClientStats::default());
         }
         let filter = Filter {
-            client_id: Some(client_id),
+            client_id: MemberFilter::among(vec![client_id]),
             ..filter.clone()
         };
         let keys = self.client_keys(scope, &filter).await?;

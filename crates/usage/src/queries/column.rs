@@ -41,16 +41,16 @@ impl QueryColumn {
     /// Columns that a filter's conditions read.
     pub(super) fn of_filter(filter: &Filter) -> impl Iterator<Item = Self> {
         let filtered = [
-            (filter.purpose.is_some(), Self::Purpose),
-            (filter.client_id.is_some(), Self::Client),
-            (filter.entry_id.is_some(), Self::Entry),
-            (filter.model_id.is_some(), Self::Model),
-            (filter.trust.is_some() || filter.operator.is_some(), Self::Operator),
-            (filter.key_fingerprint.is_some(), Self::Key),
+            (filter.purpose.is_any(), Self::Purpose),
+            (filter.client_id.is_any(), Self::Client),
+            (filter.entry_id.is_any(), Self::Entry),
+            (filter.model_id.is_any(), Self::Model),
+            (filter.trust.is_none() && filter.operator.is_any(), Self::Operator),
+            (filter.key_fingerprint.is_any(), Self::Key),
         ];
         filtered
             .into_iter()
-            .filter(|(is_filtered, _)| *is_filtered)
+            .filter(|(is_any, _)| !is_any)
             .map(|(_, column)| column)
     }
 

@@ -3,7 +3,7 @@
 use clickhouse::Row;
 use serde::Deserialize;
 use uuid::Uuid;
-use warehouse::{Filter, QueryScope, WarehouseError};
+use warehouse::{Filter, MemberFilter, QueryScope, WarehouseError};
 
 use super::column::QueryColumn;
 use super::newest::NewestTexts;
@@ -94,7 +94,7 @@ impl Usage {
             return Ok(ContentStats::default());
         }
         let filter = Filter {
-            entry_id: Some(entry_id),
+            entry_id: MemberFilter::among(vec![entry_id]),
             ..filter.clone()
         };
         let mut clients = self.content_clients(scope, &filter, top_max).await?;

@@ -7,9 +7,9 @@ use warehouse::{BeforeVerification, Filter, QueryScope, WarehouseError};
 
 use super::column::QueryColumn;
 use super::newest::NewestTexts;
-use super::page::RankingPage;
+use super::page::{Ranking, RankingPage};
 use super::purposes::per_purpose;
-use super::ranking::{By, ItemId, Ranked, Ranking};
+use super::ranking::{By, ItemId, Ranked};
 use super::source::{PROVEN, RowSource, count};
 use super::trust::{TrustSums, trust_sums};
 use super::{ByTrust, PartTotals, UsageByPurpose};

@@ -6,9 +6,7 @@
 use serde::Deserialize;
 use warehouse::SqlStatement;
 
-use super::ranking::Ranking;
-
-/// What the rows of a ranking are sorted by.
+/// Order of the rows of a ranking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RankingSort {
     /// Receipts.
@@ -23,6 +21,38 @@ pub enum RankingSort {
     Id,
 }
 
+/// A page of a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ranking<T> {
+    /// At most as many as were requested.
+    pub items: Vec<T>,
+    /// Number of all items, on whatever page.
+    pub total: u64,
+    /// Position of the last item, if there are more behind it.
+    pub next: Option<RankingPosition>,
+}
+
+impl<T> Ranking<T> {
+    /// The page with each item replaced.
+    pub(super) fn map<U>(self, item: impl FnMut(T) -> U) -> Ranking<U> {
+        Ranking {
+            items: self.items.into_iter().map(item).collect(),
+            total: self.total,
+            next: self.next,
+        }
+    }
+}
+
+impl<T> Default for Ranking<T> {
+    fn default() -> Self {
+        Self {
+            items: Vec::new(),
+            total: 0,
+            next: None,
+        }
+    }
+}
+
 /// Position of a row in a ranking.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RankingPosition {
@@ -35,7 +65,7 @@ pub struct RankingPosition {
 /// Order and page of a ranking.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RankingPage {
-    /// What the rows are sorted by.
+    /// Order of the rows.
     pub sort: RankingSort,
     /// Whether the greatest comes first. Rows with one number are in rising order of their texts.
     pub is_descending: bool,

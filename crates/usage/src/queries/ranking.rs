@@ -9,41 +9,9 @@ use warehouse::{Filter, QueryScope, WarehouseError};
 
 use super::ByTrust;
 use super::column::QueryColumn;
-use super::page::{PageColumn, RankingPage, RankingPosition, RankingSort, tie};
+use super::page::{PageColumn, Ranking, RankingPage, RankingSort, tie};
 use super::source::{PROVEN, RowSource};
 use crate::Usage;
-
-/// A page of a list.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ranking<T> {
-    /// At most as many as were requested.
-    pub items: Vec<T>,
-    /// Number of all items, on whatever page.
-    pub total: u64,
-    /// Position of the last item, if there are more behind it.
-    pub next: Option<RankingPosition>,
-}
-
-impl<T> Ranking<T> {
-    /// The page with each item replaced.
-    pub(super) fn map<U>(self, item: impl FnMut(T) -> U) -> Ranking<U> {
-        Ranking {
-            items: self.items.into_iter().map(item).collect(),
-            total: self.total,
-            next: self.next,
-        }
-    }
-}
-
-impl<T> Default for Ranking<T> {
-    fn default() -> Self {
-        Self {
-            items: Vec::new(),
-            total: 0,
-            next: None,
-        }
-    }
-}
 
 /// Kind of a ranking's items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

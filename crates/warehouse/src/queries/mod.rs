@@ -53,24 +53,77 @@ pub struct Filter {
     pub from_ms: i64,
     /// Exclusive, milliseconds since the Unix epoch.
     pub to_ms: i64,
-    /// Only this `usage.purpose`.
-    pub purpose: Option<String>,
-    /// Only this `client.id`.
-    pub client_id: Option<Uuid>,
-    /// Only this `content.entryId`.
-    pub entry_id: Option<Uuid>,
-    /// Only this `usage.modelId`; the empty text for receipts that name none.
-    pub model_id: Option<String>,
+    /// `usage.purpose`.
+    pub purpose: MemberFilter<String>,
+    /// `client.id`.
+    pub client_id: MemberFilter<Uuid>,
+    /// `content.entryId`.
+    pub entry_id: MemberFilter<Uuid>,
+    /// `usage.modelId`; the empty text of receipts that name none.
+    pub model_id: MemberFilter<String>,
     /// Only receipts that are proven, or only those that aren't.
     pub trust: Option<Trust>,
-    /// Only receipts whose key was this operator's, a domain.
-    pub operator: Option<String>,
+    /// The operator whose key it was, a domain; the empty text of nobody's.
+    pub operator: MemberFilter<String>,
     /// Operators whose receipts are proven; all operators' are if this is empty.
     pub trusted: Vec<String>,
-    /// Only receipts signed with this key, SHA-256 of its SPKI.
-    pub key_fingerprint: Option<[u8; 32]>,
+    /// The key that receipts were signed with, SHA-256 of its SPKI.
+    pub key_fingerprint: MemberFilter<[u8; 32]>,
     /// Receipts that arrived before anybody had verified the publisher's domain.
     pub before_verification: BeforeVerification,
+}
+
+/// Values of a member that receipts must have one of, or none of; any value if there are none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemberFilter<T> {
+    values: Vec<T>,
+    is_excluding: bool,
+}
+
+impl<T> Default for MemberFilter<T> {
+    fn default() -> Self {
+        Self::among(Vec::new())
+    }
+}
+
+impl<T> MemberFilter<T> {
+    /// Receipts with one of these values.
+    #[must_use]
+    pub fn among(values: Vec<T>) -> Self {
+        Self {
+            values,
+            is_excluding: false,
+        }
+    }
+
+    /// Receipts with none of these values.
+    #[must_use]
+    pub fn except(values: Vec<T>) -> Self {
+        Self {
+            values,
+            is_excluding: true,
+        }
+    }
+
+    /// Whether it selects all receipts.
+    #[must_use]
+    pub fn is_any(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// A condition on a column; `values` is an expression of the array of values.
+    fn condition(&self, column: &str, values: &str) -> Option<String> {
+        let operator = if self.is_excluding { "NOT IN" } else { "IN" };
+        (!self.is_any()).then(|| format!("{column} {operator} {values}"))
+    }
+
+    /// The call with the values bound, each in this form.
+    fn bind(&self, call: SqlStatement, name: &'static str, form: impl Fn(&T) -> String) -> SqlStatement {
+        if self.is_any() {
+            return call;
+        }
+        call.with(name, self.values.iter().map(form).collect::<Vec<String>>())
+    }
 }
 
 /// Whether a query counts receipts that arrived before anybody had verified the publisher's domain.
@@ -173,32 +226,29 @@ impl Filter {
     #[must_use]
     pub fn conditions(&self, prefix: &str, stamp: StampColumns) -> Vec<String> {
         let StampColumns { operator, verified } = stamp;
-        let wanted = [
-            (self.purpose.is_some(), "purpose = {purpose:String}"),
-            (self.client_id.is_some(), "client_id = {client_id:UUID}"),
-            (self.entry_id.is_some(), "entry_id = {entry_id:UUID}"),
-            (self.model_id.is_some(), "model_id = unhex({model_id:String})"),
-            (
-                self.key_fingerprint.is_some(),
-                "key_fingerprint = toFixedString(unhex({key_fingerprint:String}), 32)",
-            ),
+        // A receipt's text may have any character, and a parameter no NUL.
+        let models = "arrayMap(one -> unhex(one), {model_id:Array(String)})";
+        let keys = "arrayMap(one -> toFixedString(unhex(one), 32), {key_fingerprint:Array(String)})";
+        let column = |name: &str| format!("{prefix}{name}");
+        let members = [
+            self.purpose.condition(&column("purpose"), "{purpose:Array(String)}"),
+            self.client_id
+                .condition(&column("client_id"), "{client_id:Array(UUID)}"),
+            self.entry_id.condition(&column("entry_id"), "{entry_id:Array(UUID)}"),
+            self.model_id.condition(&column("model_id"), models),
+            self.key_fingerprint.condition(&column("key_fingerprint"), keys),
+            self.operator.condition(operator, "{operator:Array(String)}"),
         ];
-        let columns = wanted.into_iter().filter(|(is_wanted, _)| *is_wanted);
-        let columns = columns.map(|(_, condition)| format!("{prefix}{condition}"));
         let trust = self.trust.map(|trust| match trust {
             Trust::Proven => self.proven(operator),
             Trust::Unproven => format!("NOT ({})", self.proven(operator)),
         });
-        let operator = self
-            .operator
-            .as_ref()
-            .map(|_| format!("{operator} = {{operator:String}}"));
         let verified = match self.before_verification {
             BeforeVerification::Exclude => Some(verified.to_owned()),
             BeforeVerification::Include => None,
             BeforeVerification::Only => Some(format!("NOT {verified}")),
         };
-        columns.chain(trust).chain(operator).chain(verified).collect()
+        members.into_iter().flatten().chain(trust).chain(verified).collect()
     }
 
     /// Expression over an operator: whether its receipts are proven. [`bind`](Self::bind) fills it.
@@ -214,25 +264,14 @@ impl Filter {
     /// The call with the parameters of [`conditions`](Self::conditions) bound.
     #[must_use]
     pub fn bind(&self, mut call: SqlStatement) -> SqlStatement {
-        if let Some(purpose) = &self.purpose {
-            call = call.with("purpose", purpose.clone());
-        }
-        if let Some(client_id) = self.client_id {
-            call = call.with("client_id", client_id.to_string());
-        }
-        if let Some(entry_id) = self.entry_id {
-            call = call.with("entry_id", entry_id.to_string());
-        }
-        if let Some(model_id) = &self.model_id {
-            // A receipt's text may have any character, and a parameter no NUL.
-            call = call.with("model_id", hex::encode(model_id));
-        }
-        if let Some(operator) = &self.operator {
-            call = call.with("operator", operator.clone());
-        }
-        if let Some(key) = &self.key_fingerprint {
-            call = sender::bind_key(call, key);
-        }
+        call = self.purpose.bind(call, "purpose", String::clone);
+        call = self.client_id.bind(call, "client_id", Uuid::to_string);
+        call = self.entry_id.bind(call, "entry_id", Uuid::to_string);
+        call = self.model_id.bind(call, "model_id", |model| hex::encode(model));
+        call = self.operator.bind(call, "operator", String::clone);
+        call = self
+            .key_fingerprint
+            .bind(call, "key_fingerprint", |key| hex::encode(key));
         if !self.trusted.is_empty() {
             call = call.with("trusted", self.trusted.clone());
         }

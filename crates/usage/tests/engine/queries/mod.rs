@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use usage::{DashboardStats, GroupBy, Metric, Ranking, RankingPage, RankingSort, Usage};
 use uuid::Uuid;
-use warehouse::{Below, Filter, QueryScope, SqlStatement, WarehouseError};
+use warehouse::{Below, Filter, MemberFilter, QueryScope, SqlStatement, WarehouseError};
 
 use self::harness::{batch, compensate, count, insert};
 use self::receipt::{NOON_MS, Receipt};
@@ -273,7 +273,7 @@ fn of_receipts_of_one_millisecond_the_greatest_text_counts() {
             (i64::MAX, Some("training"), "b"),
             (NOON_MS + 1, Some("training"), "b"),
         ] {
-            let purpose = purpose.map(str::to_owned);
+            let purpose = MemberFilter::among(purpose.map(str::to_owned).into_iter().collect());
             let filter = Filter {
                 to_ms,
                 purpose,
