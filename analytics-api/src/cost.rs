@@ -6,7 +6,7 @@
 //! | any, without what is below | 1 |
 //! | a range of more than 93 days, of more than a year, of more than five years | + 1, 2, 4 |
 //! | `q`; `sort` by `lastSeen` or `name` | + 1 each |
-//! | `groupBy` of a time series | + 1 |
+//! | each group in `groupBy` of a time series | + 1 |
 //! | more than 500 points of a time series, more than 1,000 | + 1, 2 |
 //! | `compare` | + 1 |
 //! | a page of more than 250 receipts, of more than 500 | + 1, 3 |
@@ -75,7 +75,10 @@ pub fn units(uri: &Uri, rows: bool, now: Timestamp) -> u32 {
     let sort = params.get("sort").map(|sort| sort.trim_start_matches('-'));
     cost += u32::from(matches!(sort, Some("lastSeen" | "name")));
     if end == "timeseries" {
-        cost += u32::from(params.get("groupBy").is_some());
+        let groups = params
+            .get("groupBy")
+            .map_or(0, |groups| groups.split(',').take(2).count());
+        cost += u32::try_from(groups).unwrap_or(0);
         cost += match points(&params, range_s) {
             ..=500 => 0,
             501..=1_000 => 1,
@@ -210,6 +213,8 @@ mod tests {
                 "timeseries?interval=minute&from=2025-01-01&to=2025-01-02&groupBy=client",
                 4,
             ),
+            ("timeseries?groupBy=operator", 2),
+            ("timeseries?groupBy=operator,purpose", 3),
             ("content?sort=entryId", 1),
             ("content?sort=-lastSeen&q=news", 3),
             ("receipts?limit=250", 1),

@@ -4,12 +4,13 @@
 use cursors::{LIST_CURSOR_BYTES_MAX, LOG_CURSOR_BYTES_MAX};
 use http::Uri;
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn, ParameterStyle};
-use utoipa::openapi::schema::{ArrayBuilder, KnownFormat, ObjectBuilder, SchemaFormat, Type};
+use utoipa::openapi::schema::{ArrayBuilder, KnownFormat, ObjectBuilder, OneOfBuilder, SchemaFormat, Type};
 use web::params::{InvalidQuery, Params, VALUES_MAX};
 
 use crate::buckets::INTERVALS;
 use crate::config::AnalyticsConfig;
 use crate::ranking::{CLIENT_ORDERS, CONTENT_ORDERS, MODEL_ORDERS, OPERATOR_ORDERS, SEARCH_CHARS_MAX};
+use crate::routes::timeseries::GROUPS;
 use crate::selection::{MODEL_BYTES_MAX, purposes};
 
 /// The most outcomes of a page.
@@ -138,8 +139,9 @@ pub(crate) const INTERVAL: Query = Query {
 };
 pub(crate) const GROUP_BY: Query = Query {
     name: "groupBy",
-    description: "One series for each purpose, or for each of the clients, entries or models with the most receipts",
-    schema: |_| choice(["purpose", "client", "content", "model"]),
+    description: "One series for each purpose, or for each of the clients, entries, models or operators with the most receipts; with two of \
+                  them joined by a comma, one for each pair",
+    schema: |_| text().enum_values(Some(groupings())),
 };
 pub(crate) const BY_REASON: Query = Query {
     name: "groupBy",
@@ -264,11 +266,14 @@ impl Query {
             .description(Some(self.description));
         let value = (self.schema)(config);
         let parameter = if is_filter(self.name, allowed) {
-            let values = ArrayBuilder::new().items(value).max_items(Some(VALUES_MAX));
+            let values = ArrayBuilder::new()
+                .items((self.schema)(config))
+                .max_items(Some(VALUES_MAX));
+            let either = OneOfBuilder::new().item(value).item(values);
             parameter
                 .style(Some(ParameterStyle::Form))
                 .explode(Some(true))
-                .schema(Some(values))
+                .schema(Some(either))
         } else {
             parameter.schema(Some(value))
         };
@@ -290,6 +295,17 @@ fn is_filter(name: &str, allowed: &[&[Query]]) -> bool {
 pub(crate) fn read(uri: &Uri, allowed: &[&[Query]]) -> Result<Params, InvalidQuery> {
     let names: Vec<&str> = allowed.iter().copied().flatten().map(|query| query.name).collect();
     Params::parse_repeated(uri, &names, |name| is_filter(name, allowed))
+}
+
+/// The values of `groupBy`: each group, and each pair of two.
+fn groupings() -> Vec<String> {
+    let names = GROUPS.map(|(name, _)| name);
+    let pairs = names
+        .iter()
+        .flat_map(|first| names.iter().map(move |second| (first, second)));
+    let pairs = pairs.filter(|(first, second)| first != second);
+    let pairs = pairs.map(|(first, second)| format!("{first},{second}"));
+    names.iter().map(ToString::to_string).chain(pairs).collect()
 }
 
 fn text() -> ObjectBuilder {

@@ -131,7 +131,7 @@ pub(crate) async fn clients(
     let query = RankingQuery::of(&params, CLIENT_ORDERS, top(&app, &params)?)?;
     let (completeness, top) = app
         .ask(access.account_id(), async |snapshot| {
-            snapshot.usage().top_clients(&scope, &filter, &query.page).await
+            snapshot.usage().top_clients(&scope, &filter, &query.page, None).await
         })
         .await?;
     let rows = top.items.iter().map(|one| (one.client_id, one.operator.as_str()));

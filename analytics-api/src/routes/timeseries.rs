@@ -1,10 +1,13 @@
 //! `GET /api/v1/analytics/timeseries`: values over time, empty buckets as 0.
 
+mod names;
 mod question;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use accounts::Principal;
+use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
 use http::{HeaderMap, Uri};
@@ -12,8 +15,10 @@ use jiff::Timestamp;
 use serde::Serialize;
 use usage::{GroupBy, SeriesGroup, TimeseriesPoint};
 use utoipa::ToSchema;
-use warehouse::Filter;
+use warehouse::{Filter, WarehouseError};
 
+use self::names::GroupNames;
+pub(crate) use self::question::GROUPS;
 use self::question::{CLIENT_GROUP, Period, TimeseriesQuery};
 use crate::access::Access;
 use crate::answers::{ByTrust, Refusals};
@@ -36,6 +41,9 @@ pub(crate) const PARAMETERS: &[&[Query]] = &[
     &[GROUP_BY, DOMAIN, SERIES_LIMIT, COMPARE, FORMAT, BOM],
 ];
 
+/// Columns of the labels of the first group, and of the second.
+const LABELS: [&str; 2] = ["label", "secondLabel"];
+
 /// Values over time: `points`, or with `groupBy` `series` and `seriesMax`.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -50,9 +58,10 @@ pub(crate) struct Timeseries {
     from: String,
     #[schema(format = DateTime)]
     to: String,
-    #[schema(nullable = false)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    group_by: Option<&'static str>,
+    /// The groups of the series: one, or two.
+    #[schema(required = false)]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    group_by: Vec<&'static str>,
     #[serde(flatten)]
     values: Values,
     /// As many series as this: those with the most receipts, and there may be more.
@@ -89,18 +98,34 @@ struct PreviousPoints {
     values: Values,
 }
 
-/// Points of a group.
+/// Points of a group, or of a pair of groups.
 #[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
 struct Series {
-    /// The purpose, the client's or entry's id, or the model; null for receipts that name no model.
+    #[serde(flatten)]
+    first: GroupKey,
+    /// The other group of a pair.
+    #[schema(nullable = false)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    second: Option<GroupKey>,
+    points: Vec<Point>,
+}
+
+/// A group of receipts.
+#[derive(Debug, Default, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct GroupKey {
+    /// The purpose, the client's or entry's id, the model or the operator; null for receipts that
+    /// name no model, or whose key was no operator's.
     #[schema(required = true)]
     key: Option<String>,
+    /// A client's name as its newest receipt in the range says, an entry's title; of others the
+    /// key. Null for an erased client, and where `key` is null.
+    #[schema(required = true)]
+    label: Option<String>,
     /// The key, of a client that isn't erased: clients are pairs of ID and key.
     #[schema(nullable = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     key_fingerprint: Option<String>,
-    points: Vec<Point>,
 }
 
 /// A bucket: `[start, the next one's start)`, the last one to `to`.
@@ -137,18 +162,18 @@ impl TimeseriesQuery {
     }
 
     /// The groups with the greatest sum first.
-    fn series(&self, period: &Period, points: Vec<TimeseriesPoint>) -> Vec<Series> {
-        let mut groups: HashMap<SeriesGroup, ByStart> = HashMap::new();
-        if let Some((_, GroupBy::Purpose)) = self.group {
+    fn series(&self, period: &Period, points: Vec<TimeseriesPoint>, names: &GroupNames) -> Vec<Series> {
+        let mut groups: HashMap<Vec<SeriesGroup>, ByStart> = HashMap::new();
+        if let [(_, GroupBy::Purpose)] = self.groups.as_slice() {
             let group = |name: &str| SeriesGroup {
                 id: name.to_owned(),
                 key_fingerprint: String::new(),
             };
-            groups.extend(purposes().map(|name| (group(name), HashMap::new())));
+            groups.extend(purposes().map(|name| (vec![group(name)], HashMap::new())));
         }
         for point in points {
             groups
-                .entry(point.group.unwrap_or_default())
+                .entry(point.groups)
                 .or_default()
                 .insert(point.bucket_start_ms, (point.value, point.by_trust.into()));
         }
@@ -157,19 +182,23 @@ impl TimeseriesQuery {
         groups.sort_by(|(a_key, a), (b_key, b)| sum(b).cmp(&sum(a)).then_with(|| a_key.cmp(b_key)));
         groups
             .into_iter()
-            .map(|(group, values)| Series {
-                points: self.points(period, &values),
-                key: Some(group.id).filter(|id| !id.is_empty()),
-                key_fingerprint: Some(group.key_fingerprint).filter(|key| key.bytes().any(|digit| digit != b'0')),
+            .map(|(groups, values)| {
+                let keys = self.groups.iter().zip(groups);
+                let mut keys = keys.map(|((_, by), group)| names.key(*by, group));
+                Series {
+                    first: keys.next().unwrap_or_default(),
+                    second: keys.next(),
+                    points: self.points(period, &values),
+                }
             })
             .collect()
     }
 
-    fn values(&self, period: &Period, points: Vec<TimeseriesPoint>) -> Values {
-        if self.group.is_some() {
+    fn values(&self, period: &Period, points: Vec<TimeseriesPoint>, names: &GroupNames) -> Values {
+        if !self.groups.is_empty() {
             return Values {
                 points: None,
-                series: Some(self.series(period, points)),
+                series: Some(self.series(period, points, names)),
             };
         }
         let values = points
@@ -185,33 +214,42 @@ impl TimeseriesQuery {
 impl Tabular for Timeseries {
     fn columns(&self) -> Vec<&'static str> {
         let period = self.previous.as_ref().map(|_| "period");
-        let mut columns: Vec<&'static str> = period.into_iter().chain(self.group_by).collect();
-        // The other part of a client.
-        columns.extend((self.group_by == Some(CLIENT_GROUP)).then_some("keyFingerprint"));
+        let mut columns: Vec<&'static str> = period.into_iter().collect();
+        for (group, label) in self.group_by.iter().zip(LABELS) {
+            columns.push(group);
+            // The other part of a client.
+            columns.extend((*group == CLIENT_GROUP).then_some("keyFingerprint"));
+            columns.push(label);
+        }
         columns.extend(["start", "local", "value", "proven", "unproven"]);
         columns
     }
 
     fn rows(&self, table: &mut Table) -> Result<(), serde_json::Error> {
-        self.values.rows(table, "current", self.group_by)?;
+        self.values.rows(table, "current", &self.group_by)?;
         let previous = self.previous.as_ref();
         previous.map_or(Ok(()), |previous| {
-            previous.values.rows(table, "previous", self.group_by)
+            previous.values.rows(table, "previous", &self.group_by)
         })
     }
 }
 
 impl Values {
-    fn rows(&self, table: &mut Table, period: &str, group_by: Option<&str>) -> Result<(), serde_json::Error> {
+    fn rows(&self, table: &mut Table, period: &str, group_by: &[&str]) -> Result<(), serde_json::Error> {
         let period = ("period", Some(period));
         for point in self.points.iter().flatten() {
             table.row(point, &[period])?;
         }
         for one in self.series.iter().flatten() {
-            let key = (group_by.unwrap_or_default(), one.key.as_deref());
-            let fingerprint = ("keyFingerprint", one.key_fingerprint.as_deref());
+            let mut cells = vec![period];
+            let groups = [&one.first].into_iter().chain(&one.second);
+            for ((group, name), label) in groups.zip(group_by).zip(LABELS) {
+                cells.extend([(*name, group.key.as_deref()), (label, group.label.as_deref())]);
+                let fingerprint = group.key_fingerprint.as_deref();
+                cells.extend((*name == CLIENT_GROUP).then_some(("keyFingerprint", fingerprint)));
+            }
             for point in &one.points {
-                table.row(point, &[period, key, fingerprint])?;
+                table.row(point, &cells)?;
             }
         }
         Ok(())
@@ -223,9 +261,9 @@ impl Values {
 /// A value for each interval of the range, 0 where nothing was; the last 60 minutes, 48 hours, 30
 /// days, 26 weeks or 12 months if no range is given. Points of receipts add up to the range's
 /// total; those of distinct clients and entries don't. As CSV or lines of JSON a row for each
-/// point: `start`, `local`, `value`, before them the group's key under the name of the group and,
-/// of clients, `keyFingerprint`, and with `compare` `period` (`current` or `previous`)
-/// before all.
+/// point: `start`, `local`, `value`, before them the group's key under the name of the group, of
+/// clients `keyFingerprint`, and `label` (of a second group `secondLabel`), and with
+/// `compare` `period` (`current` or `previous`) before all.
 #[utoipa::path(
     get, path = PATH, tag = "analytics", security(("apiKey" = [])),
     responses(
@@ -236,6 +274,7 @@ impl Values {
 pub(crate) async fn timeseries(
     State(app): State<Arc<AnalyticsState>>,
     access: Access,
+    Extension(principal): Extension<Arc<Principal>>,
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<Response, Failure> {
@@ -251,7 +290,7 @@ pub(crate) async fn timeseries(
             period.to().as_millisecond(),
         )
     };
-    let group_by = question.group.map_or(GroupBy::None, |(_, group)| group);
+    let group_by: Vec<GroupBy> = question.groups.iter().map(|(_, group)| *group).collect();
     let filters: (Filter, Option<Filter>) = (
         filter_of(&question.period)?,
         question.previous.as_ref().map(filter_of).transpose()?,
@@ -261,16 +300,18 @@ pub(crate) async fn timeseries(
             let usage = snapshot.usage();
             let ask = async |period: &Period, filter: &Filter| {
                 let starts = period.starts_ms();
-                usage
+                let points = usage
                     .timeseries(
                         &scope,
                         filter,
                         question.metric.1,
                         &starts,
-                        group_by,
+                        &group_by,
                         question.series_max,
                     )
-                    .await
+                    .await?;
+                let names = GroupNames::read(usage, &scope, filter, &group_by, &points).await?;
+                Ok::<_, WarehouseError>((points, names))
             };
             let points = ask(&question.period, &filters.0).await?;
             Ok(match (&question.previous, &filters.1) {
@@ -279,23 +320,27 @@ pub(crate) async fn timeseries(
             })
         })
         .await?;
-    let previous = question
-        .previous
-        .as_ref()
-        .zip(previous)
-        .map(|(period, points)| PreviousPoints {
-            from: rfc3339(period.from()),
-            to: rfc3339(period.to()),
-            values: question.values(period, points),
-        });
-    let group_by = question.group.map(|(name, _)| name);
+    let (points, names) = points;
+    let names = names.titled(&app, &principal).await;
+    let previous = match question.previous.as_ref().zip(previous) {
+        Some((period, (points, names))) => {
+            let names = names.titled(&app, &principal).await;
+            Some(PreviousPoints {
+                from: rfc3339(period.from()),
+                to: rfc3339(period.to()),
+                values: question.values(period, points, &names),
+            })
+        }
+        None => None,
+    };
+    let group_by: Vec<&'static str> = question.groups.iter().map(|(name, _)| *name).collect();
     let answer = Timeseries {
         metric: question.metric.0,
         interval: question.interval.name(),
         from: rfc3339(question.period.from()),
         to: rfc3339(question.period.to()),
-        values: question.values(&question.period, points),
-        series_max: group_by.is_some().then_some(question.series_max),
+        values: question.values(&question.period, points, &names),
+        series_max: (!group_by.is_empty()).then_some(question.series_max),
         tz: question.tz_name,
         group_by,
         previous,

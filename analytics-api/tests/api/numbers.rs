@@ -85,11 +85,13 @@ pub(crate) async fn csv_beside_the_period_before(stack: &Stack) {
     let path = format!("/api/v1/analytics/timeseries?groupBy=purpose&{query}");
     let text = stack.get(&path, &[("accept", "text/csv")]).await.text();
     assert!(
-        text.starts_with("period,purpose,start,local,value,proven,unproven\r\ncurrent,"),
+        text.starts_with("period,purpose,label,start,local,value,proven,unproven\r\ncurrent,"),
         "{text}"
     );
     assert!(
-        text.contains("\r\nprevious,training,2026-03-27T23:00:00.000Z,2026-03-28T00:00:00.000+01:00,1,1,0\r\n"),
+        text.contains(
+            "\r\nprevious,training,training,2026-03-27T23:00:00.000Z,2026-03-28T00:00:00.000+01:00,1,1,0\r\n"
+        ),
         "{text}"
     );
 }

@@ -102,7 +102,16 @@ pub(crate) async fn invalid_queries(stack: &Stack) {
             "interval",
             "minute, hour, day, week, month",
         ),
-        (series, "groupBy=url", "groupBy", "purpose, client, content, model"),
+        (
+            series,
+            "groupBy=url",
+            "groupBy",
+            "purpose, client, content, model, operator",
+        ),
+        (series, "groupBy=client,url", "groupBy", "\"url\" is not one of"),
+        (series, "groupBy=client,client", "groupBy", "named twice"),
+        (series, "groupBy=client,", "groupBy", "\"\" is not one of"),
+        (series, "groupBy=client,model,purpose", "groupBy", "or two"),
         (series, "limit=3", "limit", "groupBy"),
         (series, "from=2150-01-01", "from", "must be before"),
         (

@@ -38,6 +38,7 @@ pub(crate) enum Group {
     Client,
     Entry,
     Model,
+    Operator,
 }
 
 #[derive(Debug, Clone)]
@@ -45,7 +46,8 @@ pub(crate) struct Series {
     pub(crate) selection: Selection,
     pub(crate) metric: Option<&'static str>,
     pub(crate) every: Option<(Every, &'static str)>,
-    pub(crate) group: Option<(Group, &'static str)>,
+    /// Groups: none, one or two.
+    pub(crate) groups: Vec<(Group, &'static str)>,
     pub(crate) limit: Option<usize>,
     pub(crate) compared: Option<&'static str>,
 }
@@ -111,11 +113,12 @@ const WITHOUT_CLIENT: &[&str] = &[
 ];
 const RANGE: &[&str] = &["from", "to", "tz", "domain"];
 
-const GROUPS: [(Group, &str); 4] = [
+const GROUPS: [(Group, &str); 5] = [
     (Group::Purpose, "purpose"),
     (Group::Client, "client"),
     (Group::Entry, "content"),
     (Group::Model, "model"),
+    (Group::Operator, "operator"),
 ];
 
 impl Question {
@@ -329,8 +332,13 @@ impl Series {
             Every::Hour => 90 * 24 * HOUR_MS,
             Every::Day | Every::Week | Every::Month => 900 * 24 * HOUR_MS,
         };
-        let group = rng.random_bool(0.4).then(|| *GROUPS.choose(rng).unwrap());
-        let longest = if group.is_some() { longest / 10 } else { longest };
+        let groups = if rng.random_bool(0.5) {
+            rng.random_range(1..=2)
+        } else {
+            0
+        };
+        let groups: Vec<(Group, &str)> = GROUPS.sample(rng, groups).copied().collect();
+        let longest = if groups.is_empty() { longest } else { longest / 10 };
         let longest = longest >> rng.random_range(0..8);
         let length = rng.random_range(1..=longest);
         let tz = selection.tz.unwrap_or("UTC");
@@ -341,7 +349,7 @@ impl Series {
         if to.ms <= from.ms {
             to = Instant::any(rng, from.ms + 36 * HOUR_MS, tz);
         }
-        let limit = group.is_some() && rng.random_bool(0.7);
+        let limit = !groups.is_empty() && rng.random_bool(0.7);
         Self {
             selection: Selection {
                 from: rng.random_bool(0.9).then_some(from),
@@ -352,7 +360,7 @@ impl Series {
                 .random_bool(0.8)
                 .then(|| *["receipts", "clients", "content"].choose(rng).unwrap()),
             every,
-            group,
+            groups,
             limit: limit.then(|| rng.random_range(1..=20)),
             compared: compared(rng),
         }
@@ -360,11 +368,9 @@ impl Series {
 
     fn query(&self) -> Vec<String> {
         let mut query = self.selection.query(ALL);
-        let own = [
-            ("metric", self.metric),
-            ("interval", self.every.map(|(_, name)| name)),
-            ("groupBy", self.group.map(|(_, name)| name)),
-        ];
+        let own = [("metric", self.metric), ("interval", self.every.map(|(_, name)| name))];
+        let names: Vec<&str> = self.groups.iter().map(|(_, name)| *name).collect();
+        query.extend((!names.is_empty()).then(|| format!("groupBy={}", names.join(","))));
         query.extend(
             own.into_iter()
                 .filter_map(|(name, value)| value.map(|value| format!("{name}={value}"))),

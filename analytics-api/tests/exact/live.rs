@@ -135,7 +135,12 @@ fn countable(rng: &mut StdRng, maker: &Maker, reader: &crate::world::Reader) -> 
         Question::Dashboard(selection, limit, _) => Some(Question::Dashboard(selection, limit, None)),
         Question::Timeseries(series) if series.selection.from.is_some() && series.selection.to.is_some() => {
             Some(Question::Timeseries(Series {
-                group: series.group.map(|_| (Group::Purpose, "purpose")),
+                groups: series
+                    .groups
+                    .first()
+                    .map(|_| (Group::Purpose, "purpose"))
+                    .into_iter()
+                    .collect(),
                 compared: None,
                 ..series
             }))

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::asking::{Expected, Group, Series, View};
 use crate::calendar::{Every, compared_period, local_text, milliseconds, starts, utc_text};
 use crate::making::PURPOSES;
-use crate::model::{Fact, client, distinct, grouped, largest, parts};
+use crate::model::{Fact, client, distinct, grouped, largest, newest, parts};
 use crate::selecting::hex;
 
 pub(crate) fn timeseries(view: &View<'_>, series: &Series, answered: &Value) -> Expected {
@@ -24,10 +24,10 @@ pub(crate) fn timeseries(view: &View<'_>, series: &Series, answered: &Value) -> 
         // Only where one of them is left out: the range then ends now.
         return Expected::Problem(400);
     }
-    let limit = match series.group {
-        Some((Group::Purpose, _)) => PURPOSES.len(),
-        Some(_) => series.limit.unwrap_or(view.series_max),
-        None => 1,
+    let limit = match series.groups.as_slice() {
+        [] => 1,
+        [(Group::Purpose, _)] => PURPOSES.len(),
+        _ => series.limit.unwrap_or(view.series_max),
     };
     let metric = series.metric.unwrap_or("receipts");
     let asked = Asked {
@@ -35,7 +35,8 @@ pub(crate) fn timeseries(view: &View<'_>, series: &Series, answered: &Value) -> 
         tz: &tz,
         points_max: view.points_max / limit,
         metric,
-        group: series.group.map(|(group, _)| group),
+        view,
+        groups: series.groups.iter().map(|(group, _)| *group).collect(),
         limit,
     };
     let of = |from_ms: i64, to_ms: i64| {
@@ -55,8 +56,8 @@ pub(crate) fn timeseries(view: &View<'_>, series: &Series, answered: &Value) -> 
     answer["metric"] = json!(metric);
     answer["interval"] = json!(interval);
     answer["tz"] = json!(tz_name);
-    if let Some((_, name)) = series.group {
-        answer["groupBy"] = json!(name);
+    if !series.groups.is_empty() {
+        answer["groupBy"] = series.groups.iter().map(|(_, name)| *name).collect();
         answer["seriesMax"] = json!(limit);
     }
     Expected::Ok(answer)
@@ -68,7 +69,8 @@ struct Asked<'a> {
     tz: &'a TimeZone,
     points_max: usize,
     metric: &'a str,
-    group: Option<Group>,
+    view: &'a View<'a>,
+    groups: Vec<Group>,
     limit: usize,
 }
 
@@ -93,22 +95,45 @@ impl Asked<'_> {
             points.collect()
         };
         let mut answer = json!({"from": utc_text(from_ms), "to": utc_text(to_ms)});
-        match self.group {
-            None => answer["points"] = points(facts),
-            Some(group) => {
-                let mut groups = groups(facts, group, self.limit);
-                groups.sort_by_key(|(key, facts)| (Reverse(values(facts).iter().sum::<u64>()), key.clone()));
-                let series = groups.iter().map(|((id, key), facts)| {
-                    let mut one = json!({"key": Some(id).filter(|id| !id.is_empty()), "points": points(facts)});
-                    if *key != [0; 32] {
-                        one["keyFingerprint"] = json!(hex(key));
-                    }
-                    one
-                });
-                answer["series"] = series.collect();
-            }
+        if self.groups.is_empty() {
+            answer["points"] = points(facts);
+            return Some(answer);
         }
+        let mut groups = groups(facts, &self.groups, self.limit);
+        groups.sort_by_key(|(keys, facts)| (Reverse(values(facts).iter().sum::<u64>()), keys.clone()));
+        let series = groups.iter().map(|(keys, of_group)| {
+            let keys = self.groups.iter().zip(keys);
+            let mut shown = keys.map(|(group, key)| self.shown(*group, key, facts));
+            let mut one = shown.next().unwrap();
+            one["points"] = points(of_group);
+            if let Some(second) = shown.next() {
+                one["second"] = second;
+            }
+            one
+        });
+        answer["series"] = series.collect();
         Some(answer)
+    }
+
+    /// A group with its label, which is the newest of all receipts of the range.
+    fn shown(&self, group: Group, group_key: &GroupKey, facts: &[&Fact]) -> Value {
+        let (id, key) = group_key;
+        let mut same = facts.to_vec();
+        same.retain(|fact| key_of(group, fact) == *group_key);
+        let label = match group {
+            Group::Client => newest(&same, |fact| &fact.name).to_owned(),
+            Group::Entry => {
+                let label = self.view.reader.label(id.parse().unwrap());
+                label.map_or_else(|| newest(&same, |fact| &fact.url).to_owned(), |(title, _)| title)
+            }
+            Group::Purpose | Group::Model | Group::Operator => id.clone(),
+        };
+        let stated = |text: String| Some(text).filter(|text| !text.is_empty());
+        let mut one = json!({"key": stated(id.clone()), "label": stated(label)});
+        if *key != [0; 32] {
+            one["keyFingerprint"] = json!(hex(key));
+        }
+        one
     }
 }
 
@@ -129,18 +154,22 @@ fn values(starts: &[i64], to_ms: i64, facts: &[&Fact], metric: &str) -> Vec<u64>
 /// ID of a group, and a client's key.
 type GroupKey = (String, [u8; 32]);
 
-/// The groups with the most receipts; every purpose, also one that nobody stated.
-fn groups<'a>(facts: &[&'a Fact], group: Group, limit: usize) -> Vec<(GroupKey, Vec<&'a Fact>)> {
-    let key = |fact: &Fact| match group {
+fn key_of(group: Group, fact: &Fact) -> GroupKey {
+    match group {
         Group::Purpose => (fact.purpose.to_owned(), [0; 32]),
         Group::Client => (fact.client_id.to_string(), fact.key),
         Group::Entry => (fact.entry_id.to_string(), [0; 32]),
         Group::Model => (fact.model_id.clone(), [0; 32]),
-    };
-    let mut groups = grouped(facts, key);
-    if group == Group::Purpose {
+        Group::Operator => (fact.operator.to_owned(), [0; 32]),
+    }
+}
+
+/// The groups with the most receipts; every purpose, also one that nobody stated.
+fn groups<'a>(facts: &[&'a Fact], by: &[Group], limit: usize) -> Vec<(Vec<GroupKey>, Vec<&'a Fact>)> {
+    let mut groups = grouped(facts, |fact| by.iter().map(|group| key_of(*group, fact)).collect());
+    if by == [Group::Purpose] {
         for purpose in PURPOSES {
-            groups.entry((purpose.to_owned(), [0; 32])).or_default();
+            groups.entry(vec![(purpose.to_owned(), [0; 32])]).or_default();
         }
     }
     largest(groups, limit)

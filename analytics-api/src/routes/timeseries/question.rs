@@ -9,7 +9,7 @@ use crate::buckets::{BucketError, INTERVALS, Interval, back, boundaries, recent}
 use crate::config::AnalyticsConfig;
 use crate::range;
 use crate::selection::{comparison, ends, purposes};
-use web::params::{InvalidQuery, Params};
+use web::params::{InvalidQuery, Params, parse_choice};
 
 const METRICS: [(&str, Metric); 3] = [
     ("receipts", Metric::Receipts),
@@ -20,11 +20,13 @@ const METRICS: [(&str, Metric); 3] = [
 /// The group of clients.
 pub(super) const CLIENT_GROUP: &str = "client";
 
-const GROUPS: [(&str, GroupBy); 4] = [
+/// The groups of `groupBy`.
+pub(crate) const GROUPS: [(&str, GroupBy); 5] = [
     ("purpose", GroupBy::Purpose),
     (CLIENT_GROUP, GroupBy::Client),
     ("content", GroupBy::Entry),
     ("model", GroupBy::Model),
+    ("operator", GroupBy::Operator),
 ];
 
 /// A query read and found answerable.
@@ -33,7 +35,8 @@ pub(super) struct TimeseriesQuery {
     pub(super) interval: Interval,
     pub(super) tz_name: String,
     pub(super) tz: TimeZone,
-    pub(super) group: Option<(&'static str, GroupBy)>,
+    /// Groups: none, one or two.
+    pub(super) groups: Vec<(&'static str, GroupBy)>,
     pub(super) series_max: u32,
     pub(super) period: Period,
     /// The period to compare with, if one is wanted.
@@ -72,25 +75,26 @@ impl TimeseriesQuery {
         let interval = params
             .choice("interval", &INTERVALS.map(|i| (i.name(), i)))?
             .unwrap_or(Interval::Day);
-        let group = params.choice("groupBy", &GROUPS.map(|g| (g.0, g)))?;
+        let groups = groups(params)?;
         let limit = params.count("limit", config.series_max)?;
-        if limit.is_some() && group.is_none() {
+        if limit.is_some() && groups.is_empty() {
             return Err(InvalidQuery::new("limit", "is the number of series; it needs groupBy"));
         }
-        let series_max = match group {
-            Some((_, GroupBy::Purpose)) => u32::try_from(purposes().len()).unwrap_or(u32::MAX),
+        let series_max = match groups.as_slice() {
+            [(_, GroupBy::Purpose)] => u32::try_from(purposes().len()).unwrap_or(u32::MAX),
             _ => limit.unwrap_or(config.series_max),
         };
-        let points_max = match group {
-            Some(_) => (config.points_max / usize::try_from(series_max).unwrap_or(usize::MAX)).max(1),
-            None => config.points_max,
+        let points_max = if groups.is_empty() {
+            config.points_max
+        } else {
+            (config.points_max / usize::try_from(series_max).unwrap_or(usize::MAX)).max(1)
         };
         let (tz_name, tz) = range::time_zone(params)?;
         let (from, to) = span(params, interval, &tz, now)?;
         range::ordered(from, to, params)?;
         let period = |from: Timestamp, to: Timestamp| {
             let boundaries = boundaries(interval, &tz, from, to, points_max).map_err(|error| match error {
-                BucketError::TooMany { points_max } => too_many(interval, from, to, points_max, group.is_some()),
+                BucketError::TooMany { points_max } => too_many(interval, from, to, points_max, !groups.is_empty()),
                 BucketError::OutOfCalendar => InvalidQuery::new("from", "outside the calendar"),
             })?;
             Ok::<_, InvalidQuery>(Period { boundaries })
@@ -107,12 +111,28 @@ impl TimeseriesQuery {
             metric,
             interval,
             tz_name,
-            group,
+            groups,
             series_max,
             period: present,
             previous,
             tz,
         })
+    }
+}
+
+/// The parameter `groupBy`: a group, or two of them with a comma between.
+fn groups(params: &Params) -> Result<Vec<(&'static str, GroupBy)>, InvalidQuery> {
+    let name = "groupBy";
+    let given = params.get(name).into_iter().flat_map(|text| text.split(','));
+    let groups = given.map(|text| parse_choice(name, text, &GROUPS.map(|group| (group.0, group))));
+    let groups: Vec<(&'static str, GroupBy)> = groups.collect::<Result<_, _>>()?;
+    match groups.as_slice() {
+        [_, _, _, ..] => Err(InvalidQuery::new(name, "has one group, or two with a comma between")),
+        [first, second] if first == second => {
+            let detail = format!("{} is named twice: leave one of them out", first.0);
+            Err(InvalidQuery::new(name, detail))
+        }
+        _ => Ok(groups),
     }
 }
 

@@ -25,8 +25,6 @@ pub enum Metric {
 /// Dimension that a bucket is split by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GroupBy {
-    /// No dimension.
-    None,
     /// `usage.purpose`.
     Purpose,
     /// Clients: `client.id` and key.
@@ -35,15 +33,17 @@ pub enum GroupBy {
     Entry,
     /// `usage.modelId`; of receipts that name none the empty text.
     Model,
+    /// The operator, a domain; of receipts without one the empty text.
+    Operator,
 }
 
-/// Value of a bucket, of one group if there is a grouping. Empty buckets are left out.
+/// Value of a bucket, of a group in each dimension. Empty buckets are left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TimeseriesPoint {
     /// The bucket's boundary, milliseconds since the Unix epoch.
     pub bucket_start_ms: i64,
-    /// The group, if there is a grouping.
-    pub group: Option<SeriesGroup>,
+    /// The groups, one of each dimension.
+    pub groups: Vec<SeriesGroup>,
     /// The value.
     pub value: u64,
     /// The value over the proven receipts, and over the unproven ones. Clients and entries can be
@@ -54,7 +54,7 @@ pub struct TimeseriesPoint {
 /// Group of a series.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SeriesGroup {
-    /// The purpose or model, or the client's or entry's ID in its text form.
+    /// The purpose, model or operator, or the client's or entry's ID in its text form.
     pub id: String,
     /// A client's key: SHA-256 of its SPKI in hexadecimal, zeros for erased clients. Empty for
     /// other groups.
@@ -77,27 +77,26 @@ impl Metric {
 
 impl GroupBy {
     /// The columns of a group, and an expression over them.
-    fn columns(self) -> Option<(&'static [QueryColumn], &'static str)> {
+    fn columns(self) -> (&'static [QueryColumn], &'static str) {
         match self {
-            Self::None => None,
-            Self::Purpose => Some((&[QueryColumn::Purpose], "piece.purpose")),
-            Self::Client => Some((CLIENT, CLIENT_TEXT)),
-            Self::Entry => Some((&[QueryColumn::Entry], "piece.entry_id")),
-            Self::Model => Some((&[QueryColumn::Model], "piece.model_id")),
+            Self::Purpose => (&[QueryColumn::Purpose], "piece.purpose"),
+            Self::Client => (CLIENT, CLIENT_TEXT),
+            Self::Entry => (&[QueryColumn::Entry], "piece.entry_id"),
+            Self::Model => (&[QueryColumn::Model], "piece.model_id"),
+            Self::Operator => (&[QueryColumn::Operator], "piece.operator"),
         }
     }
 
     /// The group of a row's text.
-    fn group(self, mut text: String) -> Option<SeriesGroup> {
+    fn group(self, mut text: String) -> SeriesGroup {
         let key_fingerprint = match self {
-            Self::None => return None,
             Self::Client => text.split_off(UUID_CHARS.min(text.len())),
-            Self::Purpose | Self::Entry | Self::Model => String::new(),
+            Self::Purpose | Self::Entry | Self::Model | Self::Operator => String::new(),
         };
-        Some(SeriesGroup {
+        SeriesGroup {
             id: text,
             key_fingerprint,
-        })
+        }
     }
 }
 
@@ -109,7 +108,7 @@ const UUID_CHARS: usize = 36;
 #[derive(Row, Deserialize)]
 struct PointRow {
     bucket: i64,
-    part: String,
+    parts: Vec<String>,
     value: i64,
     proven: i64,
     unproven: i64,
@@ -119,8 +118,8 @@ impl Usage {
     /// Values in buckets. `boundaries_ms` are the starts of the buckets in rising order, made by
     /// the caller in its time zone: only the caller has the rules of daylight saving. A bucket
     /// ends where the next begins, the last one at `filter.to_ms`; receipts before the first are
-    /// left out. With a grouping, only the `groups_max` groups with the most receipts are
-    /// returned. Points come in order of bucket, then group.
+    /// left out. With one dimension or two in `group_by`, only the `groups_max` groups or pairs of
+    /// groups with the most receipts are returned. Points come in order of bucket, then group.
     ///
     /// # Errors
     /// [`WarehouseError`]; too large with more than 44,640 boundaries.
@@ -130,7 +129,7 @@ impl Usage {
         filter: &Filter,
         metric: Metric,
         boundaries_ms: &[i64],
-        group_by: GroupBy,
+        group_by: &[GroupBy],
         groups_max: u32,
     ) -> Result<Vec<TimeseriesPoint>, WarehouseError> {
         let Some(&first) = boundaries_ms.first() else {
@@ -156,7 +155,11 @@ impl Usage {
         let rows: Vec<PointRow> = self.warehouse.rows("timeseries", call).await?;
         let point = |row: PointRow| TimeseriesPoint {
             bucket_start_ms: row.bucket,
-            group: group_by.group(row.part),
+            groups: group_by
+                .iter()
+                .zip(row.parts)
+                .map(|(by, part)| by.group(part))
+                .collect(),
             value: count(row.value),
             by_trust: ByTrust {
                 proven: count(row.proven),
@@ -173,18 +176,34 @@ fn series(
     filter: &Filter,
     metric: Metric,
     boundaries_ms: &[i64],
-    group_by: GroupBy,
+    group_by: &[GroupBy],
     groups_max: u32,
 ) -> SqlStatement {
-    let (group, counted) = (group_by.columns(), metric.columns());
+    let counted = metric.columns();
+    let (grouped, groups): (Vec<_>, Vec<_>) = group_by.iter().map(|by| by.columns()).unzip();
+    let grouped: Vec<QueryColumn> = grouped.into_iter().flatten().copied().collect();
     let mut columns = vec![QueryColumn::Bucket, QueryColumn::Operator];
-    columns.extend([group, counted].into_iter().flatten().flat_map(|(columns, _)| columns));
+    columns.extend(
+        grouped
+            .iter()
+            .chain(counted.into_iter().flat_map(|(columns, _)| columns)),
+    );
     let source = RowSource::new(scope, filter, boundaries_ms, &columns);
-    let part = group.map_or("''".to_owned(), |(_, group)| format!("toString({group})"));
-    let has_all_groups = group_by == GroupBy::Purpose && groups_max as usize >= Purpose::ALL.len();
-    let largest = group.filter(|_| !has_all_groups).map(|(columns, group)| {
+    let texts: Vec<String> = groups.iter().map(|group| format!("toString({group})")).collect();
+    let parts = format!("CAST([{}] AS Array(String))", texts.join(", "));
+    let has_all_groups = match group_by {
+        [] => true,
+        [GroupBy::Purpose] => groups_max as usize >= Purpose::ALL.len(),
+        _ => false,
+    };
+    let largest = (!has_all_groups).then(|| {
+        let group = match groups.as_slice() {
+            [group] => (*group).to_owned(),
+            // At most one of them, a model, may have a NUL.
+            _ => format!("concat({})", texts.join(", char(0), ")),
+        };
         // Without buckets, whole days may be enough.
-        let source = RowSource::new(scope, filter, &[], columns).nested();
+        let source = RowSource::new(scope, filter, &[], &grouped).nested();
         // An array, because ClickHouse loses the set of `IN` where it pushes the condition down to
         // the shards.
         let condition = format!(
@@ -200,18 +219,18 @@ fn series(
     let rows = source.rows();
     let sql = match counted {
         None => format!(
-            "SELECT piece.bucket AS bucket, {part} AS part, sum(piece.receipts) AS value, {PROVEN},
+            "SELECT piece.bucket AS bucket, {parts} AS parts, sum(piece.receipts) AS value, {PROVEN},
                 value - proven AS unproven
-             FROM {rows}{condition} GROUP BY bucket, part HAVING value > 0
-             ORDER BY bucket, part"
+             FROM {rows}{condition} GROUP BY bucket, parts HAVING value > 0
+             ORDER BY bucket, parts"
         ),
         Some((_, counted)) => format!(
-            "SELECT point.bucket AS bucket, point.part AS part, toInt64(count()) AS value,
+            "SELECT point.bucket AS bucket, point.parts AS parts, toInt64(count()) AS value,
                 toInt64(countIf(point.proven > 0)) AS proven,
                 toInt64(countIf(point.receipts > point.proven)) AS unproven
-             FROM (SELECT piece.bucket AS bucket, {part} AS part, sum(piece.receipts) AS receipts, {PROVEN}
-                FROM {rows}{condition} GROUP BY bucket, part, {counted} HAVING sum(piece.receipts) > 0) AS point
-             GROUP BY bucket, part ORDER BY bucket, part"
+             FROM (SELECT piece.bucket AS bucket, {parts} AS parts, sum(piece.receipts) AS receipts, {PROVEN}
+                FROM {rows}{condition} GROUP BY bucket, parts, {counted} HAVING sum(piece.receipts) > 0) AS point
+             GROUP BY bucket, parts ORDER BY bucket, parts"
         ),
     };
     let mut call = source.call(&sql).with("groups_max", groups_max);

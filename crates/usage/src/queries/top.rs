@@ -131,18 +131,19 @@ impl Usage {
         Ok(rows.into_iter().map(|row| (row.entry_id, row.clients)).collect())
     }
 
-    /// A page of the keys of clients.
+    /// A page of the keys of clients; of `only` those IDs, if it is given.
     pub async fn top_clients(
         &self,
         scope: &QueryScope,
         filter: &Filter,
         page: &RankingPage,
+        only: Option<&[Uuid]>,
     ) -> Result<Ranking<ClientUsage>, WarehouseError> {
-        if scope.is_empty() || page.rows_max == 0 {
+        if scope.is_empty() || page.rows_max == 0 || only.is_some_and(<[Uuid]>::is_empty) {
             return Ok(Ranking::default());
         }
         let top = self
-            .ranked("top_clients", By::Client, scope, filter, page, None)
+            .ranked("top_clients", By::Client, scope, filter, page, only)
             .await?;
         let newest: Vec<(ItemId, i64)> = top.items.iter().map(|client| (client.item(), client.last_ms)).collect();
         let mut names = self.newest(scope, filter, NewestTexts::ClientNames, &newest).await?;

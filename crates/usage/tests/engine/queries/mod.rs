@@ -19,12 +19,15 @@ const MINUTE_MS: i64 = 60_000;
 const HOUR_MS: i64 = 60 * MINUTE_MS;
 const DAY_MS: i64 = 24 * HOUR_MS;
 const METRICS: [Metric; 3] = [Metric::Receipts, Metric::Clients, Metric::Content];
-const GROUPS: [GroupBy; 5] = [
-    GroupBy::None,
-    GroupBy::Purpose,
-    GroupBy::Client,
-    GroupBy::Entry,
-    GroupBy::Model,
+const GROUPS: [&[GroupBy]; 8] = [
+    &[],
+    &[GroupBy::Purpose],
+    &[GroupBy::Client],
+    &[GroupBy::Entry],
+    &[GroupBy::Model],
+    &[GroupBy::Operator],
+    &[GroupBy::Operator, GroupBy::Purpose],
+    &[GroupBy::Model, GroupBy::Client],
 ];
 
 fn always() -> Filter {
@@ -80,7 +83,7 @@ async fn assert_alike(one: &Usage, other: &Usage, filter: &Filter) {
             ..RankingPage::top(5)
         };
         alike!(one, other, filter, top_content(&page, None));
-        alike!(one, other, filter, top_clients(&page));
+        alike!(one, other, filter, top_clients(&page, None));
     }
     let page = RankingPage::top(5);
     alike!(one, other, filter, by_model(&page));
@@ -128,13 +131,13 @@ fn an_empty_scope_sees_nothing() {
             Ranking::default()
         );
         assert_eq!(
-            usage.top_clients(&nobody, &filter, &top).await.unwrap(),
+            usage.top_clients(&nobody, &filter, &top, None).await.unwrap(),
             Ranking::default()
         );
         assert!(usage.entries_with_url(&nobody, "news", 5).await.unwrap().is_empty());
         assert_eq!(usage.content(&nobody, &filter, id, 5).await.unwrap().total_receipts, 0);
         assert_eq!(usage.client(&nobody, &filter, id, 5).await.unwrap().total_receipts, 0);
-        let points = usage.timeseries(&nobody, &filter, Metric::Receipts, &[0], GroupBy::None, 5);
+        let points = usage.timeseries(&nobody, &filter, Metric::Receipts, &[0], &[], 5);
         assert!(points.await.unwrap().is_empty());
         let found = usage.dashboard(&news(), &filter, 0).await.unwrap();
         assert_eq!((found.total_receipts, found.top_content.len()), (1, 0));
@@ -229,21 +232,21 @@ fn a_month_of_minutes_is_the_longest_series() {
         let usage = fresh().await;
         insert(&usage, &receipts(0, 300), 0).await;
         let (scope, filter) = (news(), always());
-        let sum = async |boundaries: &[i64], group_by| {
+        let sum = async |boundaries: &[i64], group_by: &[GroupBy]| {
             let points = usage.timeseries(&scope, &filter, Metric::Receipts, boundaries, group_by, 3);
             let points = points.await.unwrap();
             points.iter().map(|point| point.value).sum::<u64>()
         };
         let begin_ms = NOON_MS - 31 * DAY_MS;
         let mut boundaries: Vec<i64> = (0..44_640).map(|minute| begin_ms + minute * MINUTE_MS).collect();
-        assert_eq!(sum(&boundaries, GroupBy::None).await, 300);
-        assert!(sum(&boundaries, GroupBy::Entry).await > 150);
+        assert_eq!(sum(&boundaries, &[]).await, 300);
+        assert!(sum(&boundaries, &[GroupBy::Entry]).await > 150);
         // Years of hours in another time zone cut more half hours than a statement lists.
         let hours = (0..44_640).map(|hour| NOON_MS + 15 * MINUTE_MS - hour * HOUR_MS);
         let hours: Vec<i64> = hours.rev().collect();
-        assert_eq!(sum(&hours, GroupBy::Purpose).await, 300);
+        assert_eq!(sum(&hours, &[GroupBy::Purpose]).await, 300);
         boundaries.push(NOON_MS);
-        let refused = usage.timeseries(&scope, &filter, Metric::Receipts, &boundaries, GroupBy::None, 3);
+        let refused = usage.timeseries(&scope, &filter, Metric::Receipts, &boundaries, &[], 3);
         assert!(matches!(refused.await, Err(WarehouseError::TooLarge { .. })));
     });
 }
@@ -284,7 +287,10 @@ fn of_receipts_of_one_millisecond_the_greatest_text_counts() {
                 .await
                 .unwrap();
             assert_eq!(found.items[0].content.url, format!("https://news.example/7?{text}"));
-            let found = usage.top_clients(&news(), &filter, &RankingPage::top(5)).await.unwrap();
+            let found = usage
+                .top_clients(&news(), &filter, &RankingPage::top(5), None)
+                .await
+                .unwrap();
             assert_eq!(found.items[0].name, text);
             let found = usage.content(&news(), &filter, Uuid::from_u128(7), 5).await.unwrap();
             assert_eq!(found.top_clients[0].name, text);
@@ -370,7 +376,7 @@ async fn walked(
             found.extend(ranking.items.iter().map(|entry| entry.content.entry_id));
             ranking.next
         } else {
-            let ranking = usage.top_clients(&news(), &always(), &page).await.unwrap();
+            let ranking = usage.top_clients(&news(), &always(), &page, None).await.unwrap();
             assert_eq!(ranking.total, 2_000);
             found.extend(ranking.items.iter().map(|client| client.client_id));
             ranking.next
@@ -435,7 +441,7 @@ fn a_position_is_one_of_any_text() {
             for number in 1..=models.len() {
                 let ranking = usage.by_model(&news(), &always(), &page).await.unwrap();
                 found.extend(ranking.items.into_iter().map(|model| model.key));
-                let clients = usage.top_clients(&news(), &always(), &page).await.unwrap();
+                let clients = usage.top_clients(&news(), &always(), &page, None).await.unwrap();
                 if sort == RankingSort::Name {
                     page.after = clients.next;
                     names.extend(clients.items.into_iter().map(|client| client.name));
