@@ -54,9 +54,12 @@ export const entry = (entryId: string, query: QueryOf<'entry'>, signal: AbortSig
 export const client = (clientId: string, query: QueryOf<'client'>, signal: AbortSignal) =>
   heard(api.GET(`${BASE}/clients/{clientId}`, { params: { path: { clientId }, query }, signal }));
 
+type Value = string | number | undefined;
+
 /** Of the same as a table. */
-export function address(path: string, query: Record<string, string | number | undefined>): string {
+export function address(path: string, query: Record<string, Value | string[]>): string {
   const params = new URLSearchParams();
-  for (const [name, value] of Object.entries(query)) if (value !== undefined) params.set(name, String(value));
+  for (const [name, given] of Object.entries(query))
+    for (const value of [given].flat()) if (value !== undefined) params.append(name, String(value));
   return `${BASE}${path}?${params}`;
 }

@@ -23,9 +23,9 @@ describe('a series', () => {
   const grouped = seriesOf(
     answer({
       series: [
-        { key: 'research', points: points([5, 0, 2, 1]) },
-        { key: 'training', points: points([1, 2, 3, 4]) },
-        { key: 'inference', points: points([0, 0, 1, 0]) },
+        { key: 'research', label: 'research', points: points([5, 0, 2, 1]) },
+        { key: 'training', label: 'training', points: points([1, 2, 3, 4]) },
+        { key: 'inference', label: 'inference', points: points([0, 0, 1, 0]) },
       ],
     }),
   );
