@@ -525,6 +525,24 @@ def check_acknowledgement_keys(chart):
     assert "acknowledgement_keys" not in whole(chart.template({"mode": "allInOne"}))["gateway"]
 
 
+def check_kafka_users():
+    """Strimzi's users of the example have the rights that docs/production.md lists, and no other."""
+    documented = set()
+    for line in re.findall(r"^\$add User:(.*)$", (HELM_FOLDER.parent / "docs/production.md").read_text(), re.MULTILINE):
+        user, *words = line.split()
+        options = list(zip(words[::2], words[1::2]))
+        pattern = "prefix" if ("--resource-pattern-type", "prefixed") in options else "literal"
+        resources = [(key[2:].replace("transactional-id", "transactionalId"), name) for key, name in options if key in ("--topic", "--group", "--transactional-id")]
+        documented |= {(user, *one, pattern, operation) for one in resources for key, operation in options if key == "--operation"}
+    users = [one for one in yaml.safe_load_all((HELM_FOLDER / "examples/operators-engines.yaml").read_text()) if one["kind"] == "KafkaUser"]
+    given = set()
+    for user in users:
+        for acl in user["spec"]["authorization"]["acls"]:
+            one = acl["resource"]
+            given |= {(user["metadata"]["name"], one["type"], one["name"], one.get("patternType", "literal"), operation) for operation in acl["operations"]}
+    assert given == documented, given ^ documented
+
+
 def check_commands(chart):
     """What the documents' kubectl commands name and select is in the chart."""
     objects = [one for values in (EVERYTHING, {"mode": "allInOne"}) for one in chart.template(values)]
@@ -752,6 +770,7 @@ def main():
     assert len(names) == len(set(names)), "two objects of one name"
     monitored = {kind for kind, _, _ in names}
     assert {"ServiceMonitor", "Ingress", "HTTPRoute", "HorizontalPodAutoscaler", "Job"} <= monitored, monitored
+    check_kafka_users()
     check_refusals(chart)
     check_scaling(chart)
     check_graces(chart)
