@@ -29,9 +29,10 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Top clients
-         * @description Clients with the most receipts, equal ones in order of their ids. A client is a pair of ID and
-         *     key.
+         * Clients
+         * @description Clients in an order, the most receipts first unless `sort` says otherwise, equal ones in order
+         *     of their ids, page by page. A client is a pair of ID and key. As CSV or lines of JSON a page,
+         *     whose last row has a `cursor` if there are more.
          */
         get: operations["clients"];
         put?: never;
@@ -72,8 +73,10 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Top content
-         * @description The entries with the most receipts, those with equally many in order of their id.
+         * Content
+         * @description Entries in an order, the most receipts first unless `sort` says otherwise, equal ones in order
+         *     of their id, page by page. As CSV or lines of JSON a page, whose last row has a `cursor` if
+         *     there are more.
          */
         get: operations["content"];
         put?: never;
@@ -168,10 +171,34 @@ export interface paths {
         };
         /**
          * Usage by model
-         * @description The models with the most receipts, those with equally many in order of their name; receipts that
-         *     name none are together.
+         * @description Models in an order, the most receipts first unless `sort` says otherwise, equal ones in order of
+         *     their names, page by page; receipts that name none are together. As CSV or lines of JSON a page,
+         *     whose last row has a `cursor` if there are more.
          */
         get: operations["models"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/analytics/operators": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Usage by operator
+         * @description The companies that used content, by their proven domains, in an order: the most receipts first
+         *     unless `sort` says otherwise, equal ones in order of their domains, page by page. Receipts whose
+         *     key was no operator's are together. As CSV or lines of JSON a page, whose last row has a
+         *     `cursor` if there are more.
+         */
+        get: operations["operators"];
         put?: never;
         post?: never;
         delete?: never;
@@ -261,9 +288,9 @@ export interface paths {
          * @description A value for each interval of the range, 0 where nothing was; the last 60 minutes, 48 hours, 30
          *     days, 26 weeks or 12 months if no range is given. Points of receipts add up to the range's
          *     total; those of distinct clients and entries don't. As CSV or lines of JSON a row for each
-         *     point: `start`, `local`, `value`, before them the group's key under the name of the group and,
-         *     of clients, `keyFingerprint`, and with `compare` `period` (`current` or `previous`)
-         *     before all.
+         *     point: `start`, `local`, `value`, before them the group's key under the name of the group, of
+         *     clients `keyFingerprint`, and `label` (of a second group `secondLabel`), and with
+         *     `compare` `period` (`current` or `previous`) before all.
          */
         get: operations["timeseries"];
         put?: never;
@@ -607,13 +634,30 @@ export interface components {
             /** Format: date-time */
             from: string | null;
             models: components["schemas"]["ModelUsage"][];
+            /** @description Begin of the next page; null if this is the last one. */
+            nextCursor: string | null;
             /** Format: date-time */
             to: string | null;
             /**
              * Format: int64
-             * @description Number of models in all, "none" among them.
+             * @description Number of models on all pages, "none" among them.
              */
             totalModels: number;
+        } & components["schemas"]["Completeness"];
+        /** @description An answer in JSON: its own members, then those of its completeness. */
+        Complete_OperatorList: {
+            /** Format: date-time */
+            from: string | null;
+            /** @description Begin of the next page; null if this is the last one. */
+            nextCursor: string | null;
+            operators: components["schemas"]["OperatorUsage"][];
+            /** Format: date-time */
+            to: string | null;
+            /**
+             * Format: int64
+             * @description Number of operators on all pages, "none" among them.
+             */
+            totalOperators: number;
         } & components["schemas"]["Completeness"];
         /** @description An answer in JSON: its own members, then those of its completeness. */
         Complete_PurposeList: {
@@ -717,7 +761,8 @@ export interface components {
         Complete_Timeseries: (components["schemas"]["Values"] & {
             /** Format: date-time */
             from: string;
-            groupBy?: string;
+            /** @description The groups of the series: one, or two. */
+            groupBy?: string[];
             /** @description `minute`, `hour`, `day`, `week` or `month`. */
             interval: string;
             /** @description `receipts`, `clients` or `content`. */
@@ -743,11 +788,13 @@ export interface components {
             clients: components["schemas"]["ClientUsage"][];
             /** Format: date-time */
             from: string | null;
+            /** @description Begin of the next page; null if this is the last one. */
+            nextCursor: string | null;
             /** Format: date-time */
             to: string | null;
             /**
              * Format: int64
-             * @description Number of rows in all.
+             * @description Number of clients on all pages.
              */
             totalClients: number;
         } & components["schemas"]["Completeness"];
@@ -756,11 +803,13 @@ export interface components {
             content: components["schemas"]["ContentUsage"][];
             /** Format: date-time */
             from: string | null;
+            /** @description Begin of the next page; null if this is the last one. */
+            nextCursor: string | null;
             /** Format: date-time */
             to: string | null;
             /**
              * Format: int64
-             * @description Number of entries in all.
+             * @description Number of entries on all pages.
              */
             totalContent: number;
         } & components["schemas"]["Completeness"];
@@ -889,6 +938,21 @@ export interface components {
             urls: string[];
             usageByPurpose: components["schemas"]["PurposeCounts"];
         };
+        /** @description A group of receipts. */
+        GroupKey: {
+            /**
+             * @description The purpose, the client's or entry's id, the model or the operator; null for receipts that
+             *     name no model, or whose key was no operator's.
+             */
+            key: string | null;
+            /** @description The key, of a client that isn't erased: clients are pairs of ID and key. */
+            keyFingerprint?: string;
+            /**
+             * @description A client's name as its newest receipt in the range says, an entry's title; of others the
+             *     key. Null for an erased client, and where `key` is null.
+             */
+            label: string | null;
+        };
         /** @description Unattributed receipts of a host. */
         HostReceipts: {
             host: string;
@@ -966,16 +1030,18 @@ export interface components {
             /** Format: int32 */
             partition: number;
         };
-        /** @description The models with the most receipts, most first. */
+        /** @description A page of models. */
         ModelList: {
             /** Format: date-time */
             from: string | null;
             models: components["schemas"]["ModelUsage"][];
+            /** @description Begin of the next page; null if this is the last one. */
+            nextCursor: string | null;
             /** Format: date-time */
             to: string | null;
             /**
              * Format: int64
-             * @description Number of models in all, "none" among them.
+             * @description Number of models on all pages, "none" among them.
              */
             totalModels: number;
         };
@@ -1006,6 +1072,36 @@ export interface components {
             operator: string;
             /** Format: int64 */
             receiptCount: number;
+        };
+        /** @description A page of operators. */
+        OperatorList: {
+            /** Format: date-time */
+            from: string | null;
+            /** @description Begin of the next page; null if this is the last one. */
+            nextCursor: string | null;
+            operators: components["schemas"]["OperatorUsage"][];
+            /** Format: date-time */
+            to: string | null;
+            /**
+             * Format: int64
+             * @description Number of operators on all pages, "none" among them.
+             */
+            totalOperators: number;
+        };
+        /** @description An operator and its use. */
+        OperatorUsage: {
+            byTrust: components["schemas"]["ByTrust"];
+            /** @description The operator's domain; null for receipts whose key was no operator's on arrival. */
+            operator: string | null;
+            /** Format: int64 */
+            receiptCount: number;
+            /** @description `proven` or `unproven`. Without an operator that the account trusts it is `unproven`. */
+            trust: string;
+            /**
+             * Format: int64
+             * @description Distinct pairs of client ID and key.
+             */
+            uniqueClients: number;
         };
         /** @description A line: one occurrence of a receipt. */
         OutcomeLine: {
@@ -1298,13 +1394,11 @@ export interface components {
             /** @description Accepted receipts that no publisher's totals have. */
             unattributed: components["schemas"]["Unattributed"];
         };
-        /** @description Points of a group. */
-        Series: {
-            /** @description The purpose, the client's or entry's id, or the model; null for receipts that name no model. */
-            key: string | null;
-            /** @description The key, of a client that isn't erased: clients are pairs of ID and key. */
-            keyFingerprint?: string;
+        /** @description Points of a group, or of a pair of groups. */
+        Series: components["schemas"]["GroupKey"] & {
             points: components["schemas"]["Point"][];
+            /** @description The other group of a pair. */
+            second?: components["schemas"]["GroupKey"];
         };
         /** @description Signer: the key, and the operator whose key it was on arrival. */
         Signer: {
@@ -1327,7 +1421,8 @@ export interface components {
         Timeseries: components["schemas"]["Values"] & {
             /** Format: date-time */
             from: string;
-            groupBy?: string;
+            /** @description The groups of the series: one, or two. */
+            groupBy?: string[];
             /** @description `minute`, `hour`, `day`, `week` or `month`. */
             interval: string;
             /** @description `receipts`, `clients` or `content`. */
@@ -1348,29 +1443,33 @@ export interface components {
             /** @description The time zone, by its canonical name. */
             tz: string;
         };
-        /** @description The clients with the most receipts, most first. */
+        /** @description A page of clients. */
         TopClientList: {
             clients: components["schemas"]["ClientUsage"][];
             /** Format: date-time */
             from: string | null;
+            /** @description Begin of the next page; null if this is the last one. */
+            nextCursor: string | null;
             /** Format: date-time */
             to: string | null;
             /**
              * Format: int64
-             * @description Number of rows in all.
+             * @description Number of clients on all pages.
              */
             totalClients: number;
         };
-        /** @description The entries with the most receipts, most first. */
+        /** @description A page of entries. */
         TopContentList: {
             content: components["schemas"]["ContentUsage"][];
             /** Format: date-time */
             from: string | null;
+            /** @description Begin of the next page; null if this is the last one. */
+            nextCursor: string | null;
             /** Format: date-time */
             to: string | null;
             /**
              * Format: int64
-             * @description Number of entries in all.
+             * @description Number of entries on all pages.
              */
             totalContent: number;
         };
@@ -1466,26 +1565,44 @@ export interface operations {
                 to?: string;
                 /** @description The time zone of dates, days, weeks and months: a name of the IANA database such as Europe/Berlin. UTC if it isn't given */
                 tz?: string;
-                /** @description Only receipts of this purpose */
-                purpose?: "training" | "inference" | "research";
-                /** @description Only receipts of this client */
-                clientId?: string;
-                /** @description Only receipts of this entry */
-                entryId?: string;
-                /** @description Only receipts that name this model */
-                modelId?: string;
+                /** @description Only receipts of this client, or of one of several */
+                clientId?: string | string[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "clientId!"?: string | string[];
+                /** @description Only receipts of this entry, or of one of several */
+                entryId?: string | string[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "entryId!"?: string | string[];
+                /** @description Only receipts of this purpose, or of one of several */
+                purpose?: ("training" | "inference" | "research") | ("training" | "inference" | "research")[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "purpose!"?: ("training" | "inference" | "research") | ("training" | "inference" | "research")[];
+                /** @description Only receipts that name this model, or one of several */
+                modelId?: string | string[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "modelId!"?: string | string[];
                 /** @description Only proven receipts, whose key was an operator's on arrival, or only the others; all if it isn't given */
                 trust?: "proven" | "unproven" | "all";
-                /** @description Only receipts that were proven by this operator, a domain */
-                operator?: string;
+                /** @description Only receipts that were signed by this operator, a domain, or by one of several */
+                operator?: string | string[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "operator!"?: string | string[];
                 /** @description Only receipts signed with this key: SHA-256 of its SPKI in hexadecimal */
-                keyFingerprint?: string;
+                keyFingerprint?: string | string[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "keyFingerprint!"?: string | string[];
                 /** @description Receipts that arrived before anybody had verified the publisher's domain: not counted (`exclude`, the default), counted too (`include`), or the only ones counted (`only`) */
                 beforeVerification?: "exclude" | "include" | "only";
                 /** @description Only this domain of the account's, with those of its subdomains that belong to no other domain. All that the account speaks for if it isn't given */
                 domain?: string;
+                /** @description The member that the rows are sorted by, the least first, and with `-` the greatest; `-receiptCount` if it isn't given */
+                sort?: "-receiptCount" | "receiptCount" | "-lastSeen" | "lastSeen" | "-name" | "name" | "-clientId" | "clientId";
+                /** @description Only rows with this text in their names, whatever its case: entries in the title or a URL, clients in the name, the organization or the operator, others in their key */
+                q?: string;
                 /** @description How long a list is; 10 if it isn't given */
                 limit?: number;
+                /** @description Where to go on: what came with the page or row before */
+                cursor?: string;
                 /** @description The form of the answer, whatever `Accept` says: for links and tools that send no header */
                 format?: "json" | "csv" | "ndjson";
                 /** @description Whether CSV begins with a byte order mark, by which Excel recognises UTF-8; false if it isn't given */
@@ -1682,18 +1799,28 @@ export interface operations {
                 to?: string;
                 /** @description The time zone of dates, days, weeks and months: a name of the IANA database such as Europe/Berlin. UTC if it isn't given */
                 tz?: string;
-                /** @description Only receipts of this purpose */
-                purpose?: "training" | "inference" | "research";
-                /** @description Only receipts of this entry */
-                entryId?: string;
-                /** @description Only receipts that name this model */
-                modelId?: string;
+                /** @description Only receipts of this entry, or of one of several */
+                entryId?: string | string[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "entryId!"?: string | string[];
+                /** @description Only receipts of this purpose, or of one of several */
+                purpose?: ("training" | "inference" | "research") | ("training" | "inference" | "research")[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "purpose!"?: ("training" | "inference" | "research") | ("training" | "inference" | "research")[];
+                /** @description Only receipts that name this model, or one of several */
+                modelId?: string | string[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "modelId!"?: string | string[];
                 /** @description Only proven receipts, whose key was an operator's on arrival, or only the others; all if it isn't given */
                 trust?: "proven" | "unproven" | "all";
-                /** @description Only receipts that were proven by this operator, a domain */
-                operator?: string;
+                /** @description Only receipts that were signed by this operator, a domain, or by one of several */
+                operator?: string | string[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "operator!"?: string | string[];
                 /** @description Only receipts signed with this key: SHA-256 of its SPKI in hexadecimal */
-                keyFingerprint?: string;
+                keyFingerprint?: string | string[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "keyFingerprint!"?: string | string[];
                 /** @description Receipts that arrived before anybody had verified the publisher's domain: not counted (`exclude`, the default), counted too (`include`), or the only ones counted (`only`) */
                 beforeVerification?: "exclude" | "include" | "only";
                 /** @description Only this domain of the account's, with those of its subdomains that belong to no other domain. All that the account speaks for if it isn't given */
@@ -1918,26 +2045,44 @@ export interface operations {
                 to?: string;
                 /** @description The time zone of dates, days, weeks and months: a name of the IANA database such as Europe/Berlin. UTC if it isn't given */
                 tz?: string;
-                /** @description Only receipts of this purpose */
-                purpose?: "training" | "inference" | "research";
-                /** @description Only receipts of this client */
-                clientId?: string;
-                /** @description Only receipts of this entry */
-                entryId?: string;
-                /** @description Only receipts that name this model */
-                modelId?: string;
+                /** @description Only receipts of this client, or of one of several */
+                clientId?: string | string[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "clientId!"?: string | string[];
+                /** @description Only receipts of this entry, or of one of several */
+                entryId?: string | string[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "entryId!"?: string | string[];
+                /** @description Only receipts of this purpose, or of one of several */
+                purpose?: ("training" | "inference" | "research") | ("training" | "inference" | "research")[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "purpose!"?: ("training" | "inference" | "research") | ("training" | "inference" | "research")[];
+                /** @description Only receipts that name this model, or one of several */
+                modelId?: string | string[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "modelId!"?: string | string[];
                 /** @description Only proven receipts, whose key was an operator's on arrival, or only the others; all if it isn't given */
                 trust?: "proven" | "unproven" | "all";
-                /** @description Only receipts that were proven by this operator, a domain */
-                operator?: string;
+                /** @description Only receipts that were signed by this operator, a domain, or by one of several */
+                operator?: string | string[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "operator!"?: string | string[];
                 /** @description Only receipts signed with this key: SHA-256 of its SPKI in hexadecimal */
-                keyFingerprint?: string;
+                keyFingerprint?: string | string[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "keyFingerprint!"?: string | string[];
                 /** @description Receipts that arrived before anybody had verified the publisher's domain: not counted (`exclude`, the default), counted too (`include`), or the only ones counted (`only`) */
                 beforeVerification?: "exclude" | "include" | "only";
                 /** @description Only this domain of the account's, with those of its subdomains that belong to no other domain. All that the account speaks for if it isn't given */
                 domain?: string;
+                /** @description The member that the rows are sorted by, the least first, and with `-` the greatest; `-receiptCount` if it isn't given */
+                sort?: "-receiptCount" | "receiptCount" | "-lastSeen" | "lastSeen" | "-entryId" | "entryId";
+                /** @description Only rows with this text in their names, whatever its case: entries in the title or a URL, clients in the name, the organization or the operator, others in their key */
+                q?: string;
                 /** @description How long a list is; 10 if it isn't given */
                 limit?: number;
+                /** @description Where to go on: what came with the page or row before */
+                cursor?: string;
                 /** @description The form of the answer, whatever `Accept` says: for links and tools that send no header */
                 format?: "json" | "csv" | "ndjson";
                 /** @description Whether CSV begins with a byte order mark, by which Excel recognises UTF-8; false if it isn't given */
@@ -2134,18 +2279,28 @@ export interface operations {
                 to?: string;
                 /** @description The time zone of dates, days, weeks and months: a name of the IANA database such as Europe/Berlin. UTC if it isn't given */
                 tz?: string;
-                /** @description Only receipts of this purpose */
-                purpose?: "training" | "inference" | "research";
-                /** @description Only receipts of this client */
-                clientId?: string;
-                /** @description Only receipts that name this model */
-                modelId?: string;
+                /** @description Only receipts of this client, or of one of several */
+                clientId?: string | string[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "clientId!"?: string | string[];
+                /** @description Only receipts of this purpose, or of one of several */
+                purpose?: ("training" | "inference" | "research") | ("training" | "inference" | "research")[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "purpose!"?: ("training" | "inference" | "research") | ("training" | "inference" | "research")[];
+                /** @description Only receipts that name this model, or one of several */
+                modelId?: string | string[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "modelId!"?: string | string[];
                 /** @description Only proven receipts, whose key was an operator's on arrival, or only the others; all if it isn't given */
                 trust?: "proven" | "unproven" | "all";
-                /** @description Only receipts that were proven by this operator, a domain */
-                operator?: string;
+                /** @description Only receipts that were signed by this operator, a domain, or by one of several */
+                operator?: string | string[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "operator!"?: string | string[];
                 /** @description Only receipts signed with this key: SHA-256 of its SPKI in hexadecimal */
-                keyFingerprint?: string;
+                keyFingerprint?: string | string[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "keyFingerprint!"?: string | string[];
                 /** @description Receipts that arrived before anybody had verified the publisher's domain: not counted (`exclude`, the default), counted too (`include`), or the only ones counted (`only`) */
                 beforeVerification?: "exclude" | "include" | "only";
                 /** @description Only this domain of the account's, with those of its subdomains that belong to no other domain. All that the account speaks for if it isn't given */
@@ -2370,20 +2525,32 @@ export interface operations {
                 to?: string;
                 /** @description The time zone of dates, days, weeks and months: a name of the IANA database such as Europe/Berlin. UTC if it isn't given */
                 tz?: string;
-                /** @description Only receipts of this purpose */
-                purpose?: "training" | "inference" | "research";
-                /** @description Only receipts of this client */
-                clientId?: string;
-                /** @description Only receipts of this entry */
-                entryId?: string;
-                /** @description Only receipts that name this model */
-                modelId?: string;
+                /** @description Only receipts of this client, or of one of several */
+                clientId?: string | string[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "clientId!"?: string | string[];
+                /** @description Only receipts of this entry, or of one of several */
+                entryId?: string | string[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "entryId!"?: string | string[];
+                /** @description Only receipts of this purpose, or of one of several */
+                purpose?: ("training" | "inference" | "research") | ("training" | "inference" | "research")[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "purpose!"?: ("training" | "inference" | "research") | ("training" | "inference" | "research")[];
+                /** @description Only receipts that name this model, or one of several */
+                modelId?: string | string[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "modelId!"?: string | string[];
                 /** @description Only proven receipts, whose key was an operator's on arrival, or only the others; all if it isn't given */
                 trust?: "proven" | "unproven" | "all";
-                /** @description Only receipts that were proven by this operator, a domain */
-                operator?: string;
+                /** @description Only receipts that were signed by this operator, a domain, or by one of several */
+                operator?: string | string[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "operator!"?: string | string[];
                 /** @description Only receipts signed with this key: SHA-256 of its SPKI in hexadecimal */
-                keyFingerprint?: string;
+                keyFingerprint?: string | string[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "keyFingerprint!"?: string | string[];
                 /** @description Receipts that arrived before anybody had verified the publisher's domain: not counted (`exclude`, the default), counted too (`include`), or the only ones counted (`only`) */
                 beforeVerification?: "exclude" | "include" | "only";
                 /** @description Only this domain of the account's, with those of its subdomains that belong to no other domain. All that the account speaks for if it isn't given */
@@ -2743,26 +2910,44 @@ export interface operations {
                 to?: string;
                 /** @description The time zone of dates, days, weeks and months: a name of the IANA database such as Europe/Berlin. UTC if it isn't given */
                 tz?: string;
-                /** @description Only receipts of this purpose */
-                purpose?: "training" | "inference" | "research";
-                /** @description Only receipts of this client */
-                clientId?: string;
-                /** @description Only receipts of this entry */
-                entryId?: string;
-                /** @description Only receipts that name this model */
-                modelId?: string;
+                /** @description Only receipts of this client, or of one of several */
+                clientId?: string | string[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "clientId!"?: string | string[];
+                /** @description Only receipts of this entry, or of one of several */
+                entryId?: string | string[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "entryId!"?: string | string[];
+                /** @description Only receipts of this purpose, or of one of several */
+                purpose?: ("training" | "inference" | "research") | ("training" | "inference" | "research")[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "purpose!"?: ("training" | "inference" | "research") | ("training" | "inference" | "research")[];
+                /** @description Only receipts that name this model, or one of several */
+                modelId?: string | string[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "modelId!"?: string | string[];
                 /** @description Only proven receipts, whose key was an operator's on arrival, or only the others; all if it isn't given */
                 trust?: "proven" | "unproven" | "all";
-                /** @description Only receipts that were proven by this operator, a domain */
-                operator?: string;
+                /** @description Only receipts that were signed by this operator, a domain, or by one of several */
+                operator?: string | string[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "operator!"?: string | string[];
                 /** @description Only receipts signed with this key: SHA-256 of its SPKI in hexadecimal */
-                keyFingerprint?: string;
+                keyFingerprint?: string | string[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "keyFingerprint!"?: string | string[];
                 /** @description Receipts that arrived before anybody had verified the publisher's domain: not counted (`exclude`, the default), counted too (`include`), or the only ones counted (`only`) */
                 beforeVerification?: "exclude" | "include" | "only";
                 /** @description Only this domain of the account's, with those of its subdomains that belong to no other domain. All that the account speaks for if it isn't given */
                 domain?: string;
+                /** @description The member that the rows are sorted by, the least first, and with `-` the greatest; `-receiptCount` if it isn't given */
+                sort?: "-receiptCount" | "receiptCount" | "-uniqueClients" | "uniqueClients" | "-modelId" | "modelId";
+                /** @description Only rows with this text in their names, whatever its case: entries in the title or a URL, clients in the name, the organization or the operator, others in their key */
+                q?: string;
                 /** @description How long a list is; 10 if it isn't given */
                 limit?: number;
+                /** @description Where to go on: what came with the page or row before */
+                cursor?: string;
                 /** @description The form of the answer, whatever `Accept` says: for links and tools that send no header */
                 format?: "json" | "csv" | "ndjson";
                 /** @description Whether CSV begins with a byte order mark, by which Excel recognises UTF-8; false if it isn't given */
@@ -2950,6 +3135,238 @@ export interface operations {
             };
         };
     };
+    operators: {
+        parameters: {
+            query?: {
+                /** @description The first instant of the range: RFC 3339 with an offset (a `+` written as `%2B`), or a date, which is that day's first instant in `tz`; 1970 to 2199. Without it the range begins with the first receipt, or, of a time series, so many intervals before its end */
+                from?: string;
+                /** @description The instant at which the range ends, exclusive; written as `from`, and after it */
+                to?: string;
+                /** @description The time zone of dates, days, weeks and months: a name of the IANA database such as Europe/Berlin. UTC if it isn't given */
+                tz?: string;
+                /** @description Only receipts of this client, or of one of several */
+                clientId?: string | string[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "clientId!"?: string | string[];
+                /** @description Only receipts of this entry, or of one of several */
+                entryId?: string | string[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "entryId!"?: string | string[];
+                /** @description Only receipts of this purpose, or of one of several */
+                purpose?: ("training" | "inference" | "research") | ("training" | "inference" | "research")[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "purpose!"?: ("training" | "inference" | "research") | ("training" | "inference" | "research")[];
+                /** @description Only receipts that name this model, or one of several */
+                modelId?: string | string[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "modelId!"?: string | string[];
+                /** @description Only proven receipts, whose key was an operator's on arrival, or only the others; all if it isn't given */
+                trust?: "proven" | "unproven" | "all";
+                /** @description Only receipts that were signed by this operator, a domain, or by one of several */
+                operator?: string | string[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "operator!"?: string | string[];
+                /** @description Only receipts signed with this key: SHA-256 of its SPKI in hexadecimal */
+                keyFingerprint?: string | string[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "keyFingerprint!"?: string | string[];
+                /** @description Receipts that arrived before anybody had verified the publisher's domain: not counted (`exclude`, the default), counted too (`include`), or the only ones counted (`only`) */
+                beforeVerification?: "exclude" | "include" | "only";
+                /** @description Only this domain of the account's, with those of its subdomains that belong to no other domain. All that the account speaks for if it isn't given */
+                domain?: string;
+                /** @description The member that the rows are sorted by, the least first, and with `-` the greatest; `-receiptCount` if it isn't given */
+                sort?: "-receiptCount" | "receiptCount" | "-uniqueClients" | "uniqueClients" | "-operator" | "operator";
+                /** @description Only rows with this text in their names, whatever its case: entries in the title or a URL, clients in the name, the organization or the operator, others in their key */
+                q?: string;
+                /** @description How long a list is; 10 if it isn't given */
+                limit?: number;
+                /** @description Where to go on: what came with the page or row before */
+                cursor?: string;
+                /** @description Whether CSV begins with a byte order mark, by which Excel recognises UTF-8; false if it isn't given */
+                bom?: boolean;
+            };
+            header?: {
+                /** @description ETags of answers that you have; 304 if one of them is the present one's */
+                "If-None-Match"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The operators */
+            200: {
+                headers: {
+                    /** @description `private, no-cache`; `no-store` on a stream */
+                    "Cache-Control"?: string;
+                    /** @description Over the numbers, not over completeThrough: weak for JSON, which has that in its body, strong for the others; none on a stream */
+                    ETag?: string;
+                    /** @description As completeThrough: everything acknowledged before this instant is counted */
+                    "X-Complete-Through"?: string;
+                    /** @description `true` while receipts are known to be missing; not there otherwise */
+                    "X-Incomplete"?: string;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
+                    /** @description What the window allows; on answers to a credential that holds */
+                    "X-RateLimit-Limit"?: number;
+                    /** @description What is left in the window */
+                    "X-RateLimit-Remaining"?: number;
+                    /** @description When the window ends, in Unix seconds */
+                    "X-RateLimit-Reset"?: number;
+                    /** @description The id that the request had or was given; logs have it */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Complete_OperatorList"];
+                    "text/csv": string;
+                    "application/x-ndjson": string;
+                };
+            };
+            /** @description You have these numbers already; the headers say up to when they are complete now */
+            304: {
+                headers: {
+                    /** @description `private, no-cache`; `no-store` on a stream */
+                    "Cache-Control"?: string;
+                    /** @description Over the numbers, not over completeThrough: weak for JSON, which has that in its body, strong for the others; none on a stream */
+                    ETag?: string;
+                    /** @description As completeThrough: everything acknowledged before this instant is counted */
+                    "X-Complete-Through"?: string;
+                    /** @description `true` while receipts are known to be missing; not there otherwise */
+                    "X-Incomplete"?: string;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
+                    /** @description What the window allows; on answers to a credential that holds */
+                    "X-RateLimit-Limit"?: number;
+                    /** @description What is left in the window */
+                    "X-RateLimit-Remaining"?: number;
+                    /** @description When the window ends, in Unix seconds */
+                    "X-RateLimit-Reset"?: number;
+                    /** @description The id that the request had or was given; logs have it */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The request is malformed, or a value in it can't be */
+            400: {
+                headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
+                    /** @description What the window allows; on answers to a credential that holds */
+                    "X-RateLimit-Limit"?: number;
+                    /** @description What is left in the window */
+                    "X-RateLimit-Remaining"?: number;
+                    /** @description When the window ends, in Unix seconds */
+                    "X-RateLimit-Reset"?: number;
+                    /** @description The id that the request had or was given; logs have it */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemBody"];
+                };
+            };
+            /** @description No credential, or one that doesn't hold */
+            401: {
+                headers: {
+                    /** @description The id that the request had or was given; logs have it */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemBody"];
+                };
+            };
+            /** @description The credential doesn't allow this */
+            403: {
+                headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
+                    /** @description What the window allows; on answers to a credential that holds */
+                    "X-RateLimit-Limit"?: number;
+                    /** @description What is left in the window */
+                    "X-RateLimit-Remaining"?: number;
+                    /** @description When the window ends, in Unix seconds */
+                    "X-RateLimit-Reset"?: number;
+                    /** @description The id that the request had or was given; logs have it */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemBody"];
+                };
+            };
+            /** @description Accept takes none of the media types there are */
+            406: {
+                headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
+                    /** @description What the window allows; on answers to a credential that holds */
+                    "X-RateLimit-Limit"?: number;
+                    /** @description What is left in the window */
+                    "X-RateLimit-Remaining"?: number;
+                    /** @description When the window ends, in Unix seconds */
+                    "X-RateLimit-Reset"?: number;
+                    /** @description The id that the request had or was given; logs have it */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemBody"];
+                };
+            };
+            /** @description More requests than the quota allows; Retry-After says when to come again */
+            429: {
+                headers: {
+                    /** @description When to come again, in seconds; not with every 503 */
+                    "Retry-After"?: number;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
+                    /** @description What the window allows; on answers to a credential that holds */
+                    "X-RateLimit-Limit"?: number;
+                    /** @description What is left in the window */
+                    "X-RateLimit-Remaining"?: number;
+                    /** @description When the window ends, in Unix seconds */
+                    "X-RateLimit-Reset"?: number;
+                    /** @description The id that the request had or was given; logs have it */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemBody"];
+                };
+            };
+            /** @description The request head is too large; a problem, or no body at all */
+            431: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description An engine can't answer now; Retry-After says when to come again */
+            503: {
+                headers: {
+                    /** @description When to come again, in seconds; not with every 503 */
+                    "Retry-After"?: number;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
+                    /** @description What the window allows; on answers to a credential that holds */
+                    "X-RateLimit-Limit"?: number;
+                    /** @description What is left in the window */
+                    "X-RateLimit-Remaining"?: number;
+                    /** @description When the window ends, in Unix seconds */
+                    "X-RateLimit-Reset"?: number;
+                    /** @description The id that the request had or was given; logs have it */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemBody"];
+                };
+            };
+        };
+    };
     purposes: {
         parameters: {
             query?: {
@@ -2959,20 +3376,32 @@ export interface operations {
                 to?: string;
                 /** @description The time zone of dates, days, weeks and months: a name of the IANA database such as Europe/Berlin. UTC if it isn't given */
                 tz?: string;
-                /** @description Only receipts of this purpose */
-                purpose?: "training" | "inference" | "research";
-                /** @description Only receipts of this client */
-                clientId?: string;
-                /** @description Only receipts of this entry */
-                entryId?: string;
-                /** @description Only receipts that name this model */
-                modelId?: string;
+                /** @description Only receipts of this client, or of one of several */
+                clientId?: string | string[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "clientId!"?: string | string[];
+                /** @description Only receipts of this entry, or of one of several */
+                entryId?: string | string[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "entryId!"?: string | string[];
+                /** @description Only receipts of this purpose, or of one of several */
+                purpose?: ("training" | "inference" | "research") | ("training" | "inference" | "research")[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "purpose!"?: ("training" | "inference" | "research") | ("training" | "inference" | "research")[];
+                /** @description Only receipts that name this model, or one of several */
+                modelId?: string | string[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "modelId!"?: string | string[];
                 /** @description Only proven receipts, whose key was an operator's on arrival, or only the others; all if it isn't given */
                 trust?: "proven" | "unproven" | "all";
-                /** @description Only receipts that were proven by this operator, a domain */
-                operator?: string;
+                /** @description Only receipts that were signed by this operator, a domain, or by one of several */
+                operator?: string | string[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "operator!"?: string | string[];
                 /** @description Only receipts signed with this key: SHA-256 of its SPKI in hexadecimal */
-                keyFingerprint?: string;
+                keyFingerprint?: string | string[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "keyFingerprint!"?: string | string[];
                 /** @description Receipts that arrived before anybody had verified the publisher's domain: not counted (`exclude`, the default), counted too (`include`), or the only ones counted (`only`) */
                 beforeVerification?: "exclude" | "include" | "only";
                 /** @description Only this domain of the account's, with those of its subdomains that belong to no other domain. All that the account speaks for if it isn't given */
@@ -3173,20 +3602,32 @@ export interface operations {
                 to?: string;
                 /** @description The time zone of dates, days, weeks and months: a name of the IANA database such as Europe/Berlin. UTC if it isn't given */
                 tz?: string;
-                /** @description Only receipts of this purpose */
-                purpose?: "training" | "inference" | "research";
-                /** @description Only receipts of this client */
-                clientId?: string;
-                /** @description Only receipts of this entry */
-                entryId?: string;
-                /** @description Only receipts that name this model */
-                modelId?: string;
+                /** @description Only receipts of this client, or of one of several */
+                clientId?: string | string[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "clientId!"?: string | string[];
+                /** @description Only receipts of this entry, or of one of several */
+                entryId?: string | string[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "entryId!"?: string | string[];
+                /** @description Only receipts of this purpose, or of one of several */
+                purpose?: ("training" | "inference" | "research") | ("training" | "inference" | "research")[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "purpose!"?: ("training" | "inference" | "research") | ("training" | "inference" | "research")[];
+                /** @description Only receipts that name this model, or one of several */
+                modelId?: string | string[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "modelId!"?: string | string[];
                 /** @description Only proven receipts, whose key was an operator's on arrival, or only the others; all if it isn't given */
                 trust?: "proven" | "unproven" | "all";
-                /** @description Only receipts that were proven by this operator, a domain */
-                operator?: string;
+                /** @description Only receipts that were signed by this operator, a domain, or by one of several */
+                operator?: string | string[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "operator!"?: string | string[];
                 /** @description Only receipts signed with this key: SHA-256 of its SPKI in hexadecimal */
-                keyFingerprint?: string;
+                keyFingerprint?: string | string[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "keyFingerprint!"?: string | string[];
                 /** @description Receipts that arrived before anybody had verified the publisher's domain: not counted (`exclude`, the default), counted too (`include`), or the only ones counted (`only`) */
                 beforeVerification?: "exclude" | "include" | "only";
                 /** @description Only this domain of the account's, with those of its subdomains that belong to no other domain. All that the account speaks for if it isn't given */
@@ -3601,24 +4042,36 @@ export interface operations {
                 to?: string;
                 /** @description The time zone of dates, days, weeks and months: a name of the IANA database such as Europe/Berlin. UTC if it isn't given */
                 tz?: string;
-                /** @description Only receipts of this purpose */
-                purpose?: "training" | "inference" | "research";
-                /** @description Only receipts of this client */
-                clientId?: string;
-                /** @description Only receipts of this entry */
-                entryId?: string;
-                /** @description Only receipts that name this model */
-                modelId?: string;
+                /** @description Only receipts of this client, or of one of several */
+                clientId?: string | string[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "clientId!"?: string | string[];
+                /** @description Only receipts of this entry, or of one of several */
+                entryId?: string | string[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "entryId!"?: string | string[];
+                /** @description Only receipts of this purpose, or of one of several */
+                purpose?: ("training" | "inference" | "research") | ("training" | "inference" | "research")[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "purpose!"?: ("training" | "inference" | "research") | ("training" | "inference" | "research")[];
+                /** @description Only receipts that name this model, or one of several */
+                modelId?: string | string[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "modelId!"?: string | string[];
                 /** @description Only proven receipts, whose key was an operator's on arrival, or only the others; all if it isn't given */
                 trust?: "proven" | "unproven" | "all";
-                /** @description Only receipts that were proven by this operator, a domain */
-                operator?: string;
+                /** @description Only receipts that were signed by this operator, a domain, or by one of several */
+                operator?: string | string[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "operator!"?: string | string[];
                 /** @description Only receipts signed with this key: SHA-256 of its SPKI in hexadecimal */
-                keyFingerprint?: string;
+                keyFingerprint?: string | string[];
+                /** @description Only receipts with another value than this one, or than all of several */
+                "keyFingerprint!"?: string | string[];
                 /** @description Receipts that arrived before anybody had verified the publisher's domain: not counted (`exclude`, the default), counted too (`include`), or the only ones counted (`only`) */
                 beforeVerification?: "exclude" | "include" | "only";
-                /** @description One series for each purpose, or for each of the clients, entries or models with the most receipts */
-                groupBy?: "purpose" | "client" | "content" | "model";
+                /** @description One series for each purpose, or for each of the clients, entries, models or operators with the most receipts; with two of them joined by a comma, one for each pair */
+                groupBy?: "purpose" | "client" | "content" | "model" | "operator" | "purpose,client" | "purpose,content" | "purpose,model" | "purpose,operator" | "client,purpose" | "client,content" | "client,model" | "client,operator" | "content,purpose" | "content,client" | "content,model" | "content,operator" | "model,purpose" | "model,client" | "model,content" | "model,operator" | "operator,purpose" | "operator,client" | "operator,content" | "operator,model";
                 /** @description Only this domain of the account's, with those of its subdomains that belong to no other domain. All that the account speaks for if it isn't given */
                 domain?: string;
                 /** @description How many series with `groupBy`, those with the most receipts; needs `groupBy` */
