@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn two_accounts_that_ask_much_leave_places_to_a_third() {
+    async fn two_accounts_that_ask_much_leave_permits_to_a_third() {
         let gate = Gate::new(2, 10, Duration::from_secs(3_600));
         let paths = [["acc_a"], ["acc_b"]];
         let mut busy: Vec<_> = (0..24)

@@ -139,7 +139,7 @@ mod tests {
 
     /// Keys cost nothing, and an address can have many.
     #[test]
-    fn an_address_with_many_keys_leaves_places_to_others() {
+    fn an_address_with_many_keys_leaves_permits_to_others() {
         let waiting = WaitingRequests::new(64, CancellationToken::new());
         let mut headers = HeaderMap::new();
         headers.insert(PREFER, "wait=30".parse().unwrap());

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn failures_are_not_kept() {
+    async fn failures_are_not_retained() {
         let (progress, watermark) = watermark(
             FakeProgress {
                 away: true,
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn incomplete_progress_promises_nothing_and_is_not_kept() {
+    async fn incomplete_progress_promises_nothing_and_is_not_retained() {
         let age_max = Duration::from_secs(3_600);
         let (_, none) = watermark(FakeProgress::default(), age_max);
         let nothing = none.read().await.unwrap_err();

@@ -17,7 +17,7 @@ Examples:
 
 Exit codes:
   0  the canonical bytes are on standard output
-  2  the input isn't one I-JSON value (RFC 7493), or with --lines one a line; the reason and the place are on standard \
+  2  the input isn't one I-JSON value (RFC 7493), or with --lines one a line; the reason and the position are on standard \
 error";
 
 /// Write the canonical bytes of a JSON value

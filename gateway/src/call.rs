@@ -43,7 +43,7 @@ pub(crate) struct Call<'a> {
 /// Times that a request waited, in microseconds: logged of a slow one.
 #[derive(Debug, Default)]
 pub(crate) struct Spent {
-    /// The body's bytes, and place for them.
+    /// The body's bytes, and room for them.
     pub(crate) body_us: AtomicU64,
     /// The log's word.
     pub(crate) log_us: AtomicU64,

@@ -13,8 +13,8 @@ pub enum VerifierError {
          acknowledged and not yet verified are then only in the log moved aside"
     )]
     Damaged(ConsumeError),
-    /// `verdicts` has verdicts on records that `receipts` doesn't hold, or holds others in their
-    /// place.
+    /// `verdicts` has verdicts on records that `receipts` doesn't hold, or holds others
+    /// instead.
     #[error(
         "partition {partition}: the log verdicts covers records up to offset {verdicts_end}, but {detail}. The log receipts \
          was set back, for example by restoring an older copy, and new records would get the positions of old ones. With \

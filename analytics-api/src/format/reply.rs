@@ -14,7 +14,7 @@ use super::{Format, etag};
 use crate::completeness::Completeness;
 use crate::parameters::BOM;
 
-/// `completeThrough`, also of answers whose body has no place for it.
+/// `completeThrough`, also of answers whose body can't have it.
 pub(crate) const COMPLETE_THROUGH: HeaderName = HeaderName::from_static("x-complete-through");
 /// `incomplete` likewise; only there when true.
 pub(crate) const INCOMPLETE: HeaderName = HeaderName::from_static("x-incomplete");

@@ -72,7 +72,7 @@ fn the_page_names_only_what_is_there_and_runs_nothing_inline() {
 }
 
 #[test]
-fn only_hashed_names_are_kept_for_ever() {
+fn only_hashed_names_are_retained_for_ever() {
     for (name, asset) in ASSETS.iter() {
         assert_eq!(
             asset.caching.contains("immutable"),

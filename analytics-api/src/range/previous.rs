@@ -16,12 +16,12 @@ use web::params::InvalidQuery;
 use super::YEARS;
 use crate::buckets::start_of;
 
-/// Which period a range is compared with.
+/// Period that a range is compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Comparison {
-    /// The period before it.
+    /// The period before the range.
     Previous,
-    /// The same a year before.
+    /// The range's dates and times of the year before.
     Year,
 }
 

@@ -17,7 +17,7 @@ use crate::answers::{ByTrust, Refusals};
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
 use crate::parameters::{
-    self, BOM, CLIENTS, CURSOR, DOMAIN, ENTRIES, MEMBERS, OPERATOR_SORT, Query, RANGE, SEARCH, TOP_LIMIT,
+    self, BOM, CLIENTS, CURSOR, DOMAIN, ENTRIES, FORMAT, MEMBERS, OPERATOR_SORT, Query, RANGE, SEARCH, TOP_LIMIT,
 };
 use crate::ranking::{OPERATOR_ORDERS, RankingQuery};
 use crate::selection::{OpenRange, filter};
@@ -29,7 +29,7 @@ pub(crate) const PARAMETERS: &[&[Query]] = &[
     CLIENTS,
     ENTRIES,
     MEMBERS,
-    &[DOMAIN, OPERATOR_SORT, SEARCH, TOP_LIMIT, CURSOR, BOM],
+    &[DOMAIN, OPERATOR_SORT, SEARCH, TOP_LIMIT, CURSOR, FORMAT, BOM],
 ];
 
 /// A page of operators.

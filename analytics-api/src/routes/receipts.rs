@@ -28,7 +28,13 @@ use crate::signers::{Signer, Signers};
 use crate::state::AnalyticsState;
 
 pub(crate) const PATH: &str = "/api/v1/analytics/receipts";
-pub(crate) const PARAMETERS: &[&[Query]] = &[RANGE, CLIENTS, ENTRIES, MEMBERS, &[DOMAIN, ROWS_LIMIT, CURSOR, FORMAT, BOM]];
+pub(crate) const PARAMETERS: &[&[Query]] = &[
+    RANGE,
+    CLIENTS,
+    ENTRIES,
+    MEMBERS,
+    &[DOMAIN, ROWS_LIMIT, CURSOR, FORMAT, BOM],
+];
 
 /// Receipts of a page when the query gives no `limit`.
 const PAGE: u32 = 100;

@@ -25,7 +25,8 @@ use crate::answers::{ByTrust, Refusals};
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
 use crate::parameters::{
-    self, BOM, CLIENTS, COMPARE, DOMAIN, ENTRIES, GROUP_BY, INTERVAL, FORMAT, MEMBERS, METRIC, Query, RANGE, SERIES_LIMIT,
+    self, BOM, CLIENTS, COMPARE, DOMAIN, ENTRIES, FORMAT, GROUP_BY, INTERVAL, MEMBERS, METRIC, Query, RANGE,
+    SERIES_LIMIT,
 };
 use crate::selection::{filter, purposes};
 use crate::state::AnalyticsState;

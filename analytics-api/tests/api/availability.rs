@@ -220,7 +220,7 @@ pub(crate) async fn slow_warehouse(stack: &Stack) {
         codes.push(answer.json()["code"].as_str().unwrap().to_owned());
     }
     codes.sort();
-    // One ran into its time limit; the other found no place.
+    // One ran into its time limit; the other found no permit.
     assert_eq!(codes, ["overloaded", "warehouse_unavailable"]);
     Arc::into_inner(server).unwrap().stop().await;
 }

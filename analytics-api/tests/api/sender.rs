@@ -730,7 +730,7 @@ pub(crate) async fn waiting(stack: &Stack) {
         "{took:?}"
     );
 
-    // SampleRow at once, and without a place.
+    // Answered at once, and without a permit.
     assert!(wait(&stack.server, "30").await.1 < Duration::from_secs(10));
     let config = AnalyticsConfig {
         waiting_receipts_max: 0,

@@ -296,7 +296,6 @@ impl Listing {
     }
 }
 
-
 fn any_page(rng: &mut StdRng) -> usize {
     // Every page is a question of its own.
     match rng.random_range(0..8) {

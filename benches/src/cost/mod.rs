@@ -70,7 +70,7 @@ pub struct Run {
 /// Measures, prints, writes.
 ///
 /// # Errors
-/// No such cell, or no place for the run. A cell that can't be measured is listed with its reason.
+/// No such cell, or no folder for the run. A cell that can't be measured is listed with its reason.
 pub fn run(arguments: &CostArguments) -> Result<()> {
     let RunArguments { only, list, out, .. } = &arguments.run;
     let cells = Cell::chosen(only, arguments.all || *list);

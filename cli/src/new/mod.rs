@@ -58,7 +58,7 @@ Exit codes:
 /// Write a receipt for content that was used, to be signed
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
-// `mut_arg` moves an argument behind the others, so those without a name state their place.
+// `mut_arg` moves an argument behind the others, so those without a name state their position.
 #[command(mut_arg("url", made_up(sample::URL)))]
 #[command(mut_arg("purpose", made_up("training")))]
 #[command(mut_arg("context", made_up("sample")))]

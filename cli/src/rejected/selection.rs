@@ -86,7 +86,7 @@ pub(crate) fn instant(text: &str) -> Result<i64, String> {
         .map_err(|_| "must be like 2026-07-01T12:00:00Z or 2026-07-01".to_owned())
 }
 
-/// A place in the list, newest first: `<received, in milliseconds>@<position>`.
+/// A position in the list, newest first: `<received, in milliseconds>@<position>`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RejectedListCursor {
     received_at_ms: i64,
@@ -94,7 +94,7 @@ pub struct RejectedListCursor {
 }
 
 impl RejectedListCursor {
-    /// The place after a row.
+    /// The position after a row.
     #[must_use]
     pub fn after(key: &RejectedCursor) -> Self {
         Self {

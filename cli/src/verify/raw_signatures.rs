@@ -77,7 +77,7 @@ fn check_block(block: &[Document], keys: &KeyCache) -> Vec<SignatureVerdict> {
         .collect();
     let mut results = verify_block(&checks, keys).into_iter();
     let verdicts = lines.iter().map(|(id, check)| {
-        // A line that can't be checked took no place in the block.
+        // A line that can't be checked took no position in the block.
         let reason = match check {
             Err(reason) => Some(reason.clone()),
             Ok(_) => match results.next() {

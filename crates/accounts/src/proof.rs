@@ -33,7 +33,7 @@ pub struct Proof {
     pub domain: Domain,
     /// Owner of the domain.
     pub account_id: String,
-    /// The place of the token.
+    /// The location of the token.
     pub method: VerificationMethod,
     verification_id: String,
     token_hash: SecretHash,

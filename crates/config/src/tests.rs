@@ -95,7 +95,7 @@ fn a_variables_text_stays_text_where_text_belongs() {
 }
 
 #[test]
-fn every_fault_is_reported_at_once_with_its_place() {
+fn every_fault_is_reported_at_once_with_its_location() {
     let text =
         "[gateway]\nconnections_max = 'many'\nlistn = '127.0.0.1:1'\nmode = 'sometimes'\n[gatway]\nx = 1\n[log]\n";
     let variables = [

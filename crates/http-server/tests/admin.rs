@@ -122,7 +122,7 @@ async fn silent_connections_make_room_for_a_probe() {
     assert!(text.starts_with("HTTP/1.1 200 "), "{text}");
 }
 
-/// A connection that asks again and again keeps its place.
+/// A connection that asks again and again keeps its permit.
 #[tokio::test]
 async fn a_scraper_is_not_the_one_to_go() {
     let admin = start();

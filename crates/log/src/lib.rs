@@ -4,7 +4,7 @@
 //! - [`record`]: what a record is and where it stands
 //! - [`topic`]: which of the two logs
 //! - [`traits`]: writing, consuming, processing and inspecting a log, shaped so that Kafka fits
-//! - [`receipt_position`]: one receipt's place, as people write it
+//! - [`receipt_position`]: one receipt's position, as people write it
 //! - [`embedded`]: the segment log, in files under one directory, with no server
 //! - [`kafka_config`]: settings of the log on Kafka, and why it was not opened
 //! - `kafka`: the log as a topic of Apache Kafka; absent without the cargo feature `kafka`

@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use crate::record::Position;
 
-/// A receipt's place in the log: its record's position and its index in the batch (0 for a single
+/// Position of a receipt in the log: its record's and its index in the batch (0 for a single
 /// receipt). Written `epoch:partition:offset:index`, all decimal. Stored as one integer: see
 /// [`Position::receipt`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

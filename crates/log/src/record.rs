@@ -89,12 +89,12 @@ pub struct Position {
     pub epoch: u32,
     /// The partition.
     pub partition: u32,
-    /// The record's place in its partition. Fewer than 2^48.
+    /// The record's position in its partition. Fewer than 2^48.
     pub offset: u64,
 }
 
 impl Position {
-    /// The place of one receipt as one integer: epoch (32 bits), partition (32), offset (48), index
+    /// Position of one receipt as one integer: epoch (32 bits), partition (32), offset (48), index
     /// in the batch (16), from the highest bit down, so that numeric order is log order.
     #[must_use]
     pub fn receipt(self, index: u16) -> u128 {

@@ -1,4 +1,4 @@
-//! Reading members by their rules, each fault with its place.
+//! Reading members by their rules, each fault with its location.
 
 use std::borrow::Cow;
 

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_lines_are_kept_within_the_bound() {
+    fn the_newest_lines_are_retained_within_the_bound() {
         let dir = tempfile::tempdir().unwrap();
         let mut log = AcknowledgedLog::new(dir.path(), 8_000);
         let lines = || -> Vec<String> {

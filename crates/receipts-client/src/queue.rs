@@ -43,7 +43,7 @@ pub(crate) enum DeliveryStep {
 /// Caller that waits until everything put before is on the disk.
 type SyncWaiter = oneshot::Sender<Result<(), String>>;
 
-/// Everything that isn't acknowledged: bounded, and in one place.
+/// Everything that isn't acknowledged: bounded, and in one queue.
 pub(crate) struct DeliveryQueue {
     options: ClientOptions,
     spool: Option<Arc<Spool>>,

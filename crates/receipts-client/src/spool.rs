@@ -480,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_journal_is_kept_and_the_rest_of_it_used() {
+    fn a_damaged_journal_is_retained_and_the_rest_of_it_used() {
         let dir = tempfile::tempdir().unwrap();
         let spool = Spool::open(dir.path(), 1 << 20).unwrap();
         journal_of(&spool, &name(1), &["{1}", "{2}", "{3}"]);
@@ -526,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_batches_are_kept_up_to_a_limit() {
+    fn refused_batches_are_retained_up_to_a_limit() {
         let dir = tempfile::tempdir().unwrap();
         let spool = Spool::open(dir.path(), 250).unwrap();
         for number in 1..=4 {

@@ -213,7 +213,7 @@ async fn another_key_delivers_what_the_old_one_left() {
 }
 
 #[tokio::test]
-async fn a_proxys_page_loses_nothing_and_a_gateways_refusal_is_kept() {
+async fn a_proxys_page_loses_nothing_and_a_gateways_refusal_is_retained() {
     let (dir, gateway) = (
         tempfile::tempdir().unwrap(),
         Gateway::start(StatusCode::NOT_FOUND).await,

@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_queue_is_bounded_and_frees_its_places() {
+    async fn the_queue_is_bounded_and_frees_its_permits() {
         let pool = CpuPool::new("test", 1, 1).unwrap();
         let (release, gate) = mpsc::channel::<()>();
         let blocked = tokio::spawn({

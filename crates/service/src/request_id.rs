@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_harmless_id_is_kept() {
+    fn a_harmless_id_is_retained() {
         let longest = "x".repeat(64);
         for id in ["a", "req-1/2:3", longest.as_str(), "<b>&{}"] {
             assert_eq!(of(id.as_bytes()).as_str(), id);

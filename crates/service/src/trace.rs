@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_valid_one_is_kept_as_it_is() {
+    fn a_valid_one_is_retained_as_it_is() {
         for good in [GOOD, &GOOD.replace("-01", "-00"), &GOOD.replace("-01", "-ff")] {
             let trace = TraceParent::parse(good.as_bytes()).unwrap();
             assert_eq!(text(trace), good);

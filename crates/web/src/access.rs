@@ -69,7 +69,7 @@ impl Credential {
     /// Principal of the credential now, for what lasts longer than its request.
     ///
     /// # Errors
-    /// It doesn't hold any more, or the store fails.
+    /// The credential doesn't hold any more, or the store fails.
     pub async fn principal(&self, accounts: &Accounts) -> Result<Principal, AuthError> {
         match self {
             Self::Key(key) => accounts.authenticate(key).await,

@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn refusals_name_the_place() {
+    async fn refusals_name_the_location() {
         for (body, code, pointer) in [
             (r#"{"name":"a","scope":["read",7]}"#, "invalid_body", "/scope/1"),
             (r#"{"name":"a","a/b~c":1}"#, "invalid_body", "/a~1b~0c"),

@@ -158,7 +158,7 @@ mod tests {
         assert!(semaphore.taken.lock().is_empty());
     }
     #[test]
-    fn parts_of_an_account_share_its_places() {
+    fn parts_of_an_account_share_its_permits() {
         let semaphore = FairSemaphore::new(64);
         let most = |path: &[&str]| std::iter::from_fn(|| semaphore.take(path).ok()).collect::<Vec<_>>();
         let one = most(&["a", "1", "x"]);

@@ -52,7 +52,7 @@ async fn a_request_signature_is_explained_too() {
 }
 
 #[tokio::test]
-async fn explanations_are_not_kept_out_by_bodies_that_do_not_come() {
+async fn explanations_are_not_crowded_out_by_bodies_that_do_not_come() {
     let gateway = Running::start().await;
     let mut hoard = Vec::new();
     for _ in 0..4 {

@@ -157,7 +157,7 @@ async fn connections_over_the_limit_are_turned_away() {
     assert!(over.ended().await);
     assert_eq!(open[0].post(RECEIPTS, FIELDS, &receipt().0).await.status, 202);
     open.pop();
-    // The place is free again as soon as the gateway has seen the end.
+    // The permit is free again as soon as the gateway has seen the end.
     loop {
         let mut client = gateway.connect().await;
         let _ =

@@ -133,7 +133,7 @@ impl AuthConfig {
             }
             (false, false) => faults.push(
                 "jwks_url",
-                "can't be given beside jwks_file: the issuer's keys are in one place",
+                "can't be given beside jwks_file: the issuer's keys have one source",
             ),
             (false, true) => {
                 let read = read_file(Path::new(&self.jwks_file)).and_then(|bytes| KeySet::parse(&bytes));

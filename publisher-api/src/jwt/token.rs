@@ -13,7 +13,7 @@ use super::key_set::accepted;
 
 /// Header members that bring a key or say where one is (RFC 7515, 4.1), or that make the token
 /// another thing: encrypted or compressed (RFC 7516), with a payload that isn't encoded (RFC 7797),
-/// or with extensions that must be understood. None has a place in a token that is checked against
+/// or with extensions that must be understood. None belongs in a token that is checked against
 /// keys we know.
 const REFUSED: &[&str] = &["jwk", "jku", "x5u", "x5c", "enc", "zip", "b64", "crit"];
 

@@ -1,6 +1,6 @@
 //! A sign-in in progress.
 //!
-//! Its secret is in a cookie of the browser that began it, and nothing is stored here. `state`,
+//! The secret of a sign-in is in a cookie of the browser that began it; nothing is stored. `state`,
 //! `nonce` and the PKCE verifier follow from the secret, so an answer of the provider is accepted
 //! from that browser alone (login CSRF), and an ID token of this sign-in alone. The cookie is
 //! removed by the first answer, and a provider takes a code once: nothing can be replayed.

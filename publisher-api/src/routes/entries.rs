@@ -91,8 +91,8 @@ async fn create(
         .await?;
     match outcomes.pop() {
         Some(Created::New(entry)) => {
-            let place = format!("{PATH}/{}", entry.id);
-            Ok((StatusCode::CREATED, [(header::LOCATION, place)], shown(entry)).into_response())
+            let location = format!("{PATH}/{}", entry.id);
+            Ok((StatusCode::CREATED, [(header::LOCATION, location)], shown(entry)).into_response())
         }
         Some(Created::Unchanged(entry)) => {
             let tag = [(header::ETAG, tag(entry.revision))];

@@ -137,10 +137,10 @@ async fn request(
         }
         RequestedErasure::Taken(erasure) => {
             app.erasures_wanted.notify_one();
-            let place = format!("{PATH}/{}", erasure.id);
+            let location = format!("{PATH}/{}", erasure.id);
             Ok((
                 StatusCode::ACCEPTED,
-                [(header::LOCATION, place)],
+                [(header::LOCATION, location)],
                 Json(ErasureBody::from(*erasure)),
             )
                 .into_response())

@@ -323,8 +323,8 @@ async fn rotate(
 }
 
 fn created(key_id: &str, body: impl Serialize) -> Response {
-    let place = format!("{PATH}/{key_id}");
-    (StatusCode::CREATED, [(header::LOCATION, place)], Json(body)).into_response()
+    let location = format!("{PATH}/{key_id}");
+    (StatusCode::CREATED, [(header::LOCATION, location)], Json(body)).into_response()
 }
 
 /// The id of a key, if it can be one. Any other text names none, and the database needn't be asked

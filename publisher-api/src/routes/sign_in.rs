@@ -37,7 +37,7 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<PublisherState>> {
     params(("fresh" = Option<bool>, Query, description = "Sign in again even where the provider knows you, as for keys and erasures")),
     responses(
         (status = 303, description = "The provider's page", headers(("Location" = String, description = "Its address"), ("Set-Cookie" = String, description = "The sign-in in progress"))),
-        (status = 403, description = "Another site's page asks for it", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 403, description = "Another site's page sent the request", body = ProblemBody, content_type = "application/problem+json"),
         (status = 404, description = "This deployment has no identity provider", content_type = "text/html"),
         PublicRefusals,
     ),

@@ -129,7 +129,7 @@ async fn all_of_a_publishers_data_is_reported() {
 }
 
 #[tokio::test]
-async fn an_export_is_gone_on_with_from_any_of_its_places() {
+async fn an_export_is_gone_on_with_from_any_of_its_cursors() {
     let stack = filled(1_201).await;
     let key = stack.key("example.com", READ).await;
     let writer = stack.key("example.com", BOTH).await;

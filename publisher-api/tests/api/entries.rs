@@ -112,7 +112,7 @@ async fn an_entrys_life() {
 }
 
 #[tokio::test]
-async fn refusals_name_the_place() {
+async fn refusals_name_the_location() {
     let stack = Stack::start().await;
     let key = stack.key("example.com", ALL).await;
     stack.server.json("POST", PATH, &key, &request(1)).await.expect(201);

@@ -331,7 +331,7 @@ async fn an_erasure_begins_a_day_later_and_can_be_cancelled_until_then() {
 }
 
 #[tokio::test]
-async fn what_cant_be_erased_is_refused_with_its_place() {
+async fn what_cant_be_erased_is_refused_with_its_location() {
     let (stack, _) = filled().await;
     let (key, editor) = (
         stack.key("example.com", ALL).await,

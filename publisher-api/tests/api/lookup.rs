@@ -140,7 +140,7 @@ async fn a_bulk_has_an_answer_or_a_fault_for_each_url_in_order() {
 }
 
 #[tokio::test]
-async fn bulks_are_bounded_and_faults_name_the_place() {
+async fn bulks_are_bounded_and_faults_name_the_location() {
     let config = PublisherConfig {
         lookup_urls_max: 3,
         lookup_bytes_max: 300,

@@ -39,7 +39,7 @@ async fn press(stack: &Stack, path: &str, headers: &[(&str, &str)]) -> Answer {
 async fn a_link_signs_in_once_and_not_by_being_opened() {
     let stack = Stack::start().await;
     let path = link(&stack, AccountRole::Editor).await;
-    // A mail scanner opens it, and asks for its head, as often as it likes.
+    // A mail scanner opens it, and requests its head, as often as it likes.
     for _ in 0..3 {
         let page = open(&stack, &path).await;
         assert_eq!(page.status, 200);

@@ -70,7 +70,7 @@ async fn a_redirect_counts_within_the_registrable_domain() {
     );
     assert!(
         world.heads().iter().all(|head| !head.contains("GET /proof ")),
-        "the other place isn't asked"
+        "the other location isn't queried"
     );
     // There and back again is outside too.
     world.answer("other.test", "/proof", redirect("https://file.test/back"));

@@ -10,7 +10,7 @@ use crate::world::World;
 pub(crate) const GENERATE: &str = "/api/v1/verification/generate";
 pub(crate) const RENEW: &str = "/api/v1/verification/renew";
 pub(crate) const STATUS: &str = "/api/v1/verification/status";
-pub(crate) const FILE: &str = "/.well-listed/service-verification.txt";
+pub(crate) const FILE: &str = "/.well-known/service-verification.txt";
 
 pub(crate) fn check(domains: &str) -> String {
     format!("/api/v1/verification/check?domain={domains}")
@@ -56,7 +56,7 @@ async fn each_method_verifies_for_a_year() {
     let file = generate(&stack, &key, "file.test", "https").await;
     assert_eq!(
         (text(&file["record"]["type"]), text(&file["record"]["name"])),
-        ("file", "https://file.test/.well-listed/service-verification.txt")
+        ("file", "https://file.test/.well-known/service-verification.txt")
     );
     world.page("file.test", FILE, 200, text(&file["record"]["value"]));
     let meta = generate(&stack, &key, "page.test", "meta").await;

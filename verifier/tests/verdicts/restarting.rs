@@ -184,7 +184,7 @@ async fn a_log_that_was_set_back_and_grew_again_is_refused() {
     let mut world = World::new();
     set_back(&mut world).await;
     let key = generate();
-    // Younger than the verdicts in their place, by the millisecond.
+    // Younger than the verdicts that replaced them, by the millisecond.
     tokio::time::sleep(Duration::from_millis(5)).await;
     for number in 10..15 {
         world.append(record(&single(&key, number), Some(&key))).await;

@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_number_their_places() {
+    fn conditions_number_their_parameters() {
         let mut conditions = Conditions::new("acc_1");
         conditions.content(&EntryFilter {
             domain: Some("a.example".to_owned()),

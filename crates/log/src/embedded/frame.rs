@@ -60,7 +60,7 @@ const COMPRESSED: u8 = 0x40;
 pub(super) const COMPRESS_BYTES_MIN: usize = 2_048;
 /// The fastest of zstd's ordinary levels.
 const COMPRESSION_LEVEL: i32 = 1;
-/// Offsets have 48 bits in a receipt's place.
+/// Offsets have 48 bits in a receipt's position.
 const OFFSET_MAX: u64 = (1 << 48) - 1;
 /// No frame is longer, whatever the settings were when it was written.
 const FRAME_BYTES_MAX: usize = (1 << 30) + (1 << 20);

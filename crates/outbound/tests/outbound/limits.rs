@@ -168,7 +168,7 @@ async fn no_more_requests_than_allowed_are_under_way() {
     assert_eq!(requests.join_all().await.len(), 10);
     assert!(most.load(Ordering::SeqCst) <= 2);
 
-    // And who waits for a place waits no longer than for anything else.
+    // And who waits for a permit waits no longer than for anything else.
     let silent = saying(String::new()).await;
     let client = hasty(&silent, |config| {
         config.requests_max = 1;

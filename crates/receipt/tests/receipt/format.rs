@@ -383,7 +383,7 @@ fn a_list_of_faults_is_bounded_in_bytes() {
 }
 
 #[test]
-fn json_faults_come_alone_with_their_place() {
+fn json_faults_come_alone_with_their_location() {
     let good = String::from_utf8(bytes(&signed(1, ED25519))).unwrap();
     let swap = |from: &str, to: &str| {
         assert!(good.contains(from));

@@ -210,7 +210,7 @@ fn settings_last_for_their_request_only() {
 }
 
 #[test]
-fn databases_are_kept_apart_and_unknown_ones_are_refused() {
+fn databases_are_separate_and_unknown_ones_are_refused() {
     run(async {
         let (one, two) = (fresh().await, fresh().await);
         for _ in 0..10 {

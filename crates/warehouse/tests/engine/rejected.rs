@@ -173,17 +173,21 @@ fn bytes_come_back_as_they_went_in() {
 }
 
 #[test]
-fn a_row_counts_all_receipts_that_are_not_kept() {
+fn a_row_counts_all_receipts_that_are_not_retained() {
     run(async {
         let warehouse = fresh().await;
-        let not_kept = RejectedRow {
+        let not_retained = RejectedRow {
             origin: blocks::NOT_STORED,
             key_fingerprint: &[8; 32],
             raw: b"",
             receipts: 40,
             ..rejected(position(0, 2, 5), "bad_signature")
         };
-        insert_rejected(&warehouse, &[rejected(position(0, 1, 0), "bad_signature"), not_kept]).await;
+        insert_rejected(
+            &warehouse,
+            &[rejected(position(0, 1, 0), "bad_signature"), not_retained],
+        )
+        .await;
         let scope = QueryScope::of(vec!["news.example".to_owned()]);
         let refusals = warehouse.refusals(&scope, 0, NOON_MS * 2, 10).await.unwrap();
         assert_eq!(refusals.by_reason, [("bad_signature".to_owned(), 41)]);

@@ -26,7 +26,7 @@ cases! {
     keys_are_listed_newest_first,
     many_at_once_make_one_account,
     many_open_an_empty_store_at_once,
-    a_checked_key_is_kept_for_its_time_only,
+    a_checked_key_is_retained_for_its_time_only,
     everything_is_there_after_reopening,
     newer_tables_are_refused,
     changed_tables_are_refused,
@@ -563,7 +563,7 @@ async fn many_open_an_empty_store_at_once(fixture: Fixture) {
     assert_eq!(versions.get::<i64, _>(0), versions.get::<i64, _>(1), "each once");
 }
 
-async fn a_checked_key_is_kept_for_its_time_only(fixture: Fixture) {
+async fn a_checked_key_is_retained_for_its_time_only(fixture: Fixture) {
     let accounts = fixture.open().await;
     let (asked, other) = (
         issue(&accounts, "example.com").await,
