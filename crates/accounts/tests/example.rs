@@ -32,6 +32,8 @@ fn the_example_shows_every_key_of_accounts_with_its_default() {
         "free_keys_max",
         "pro_keys_max",
         "enterprise_keys_max",
+        "session_idle_minutes_max",
+        "session_hours_max",
     ] {
         assert!(given.remove(key).is_some(), "{key} is missing");
     }
