@@ -44,8 +44,7 @@ reasons! {
     /// Receipts before this one in its batch have 100 bad signatures or more, so its own wasn't
     /// verified. No verdict on the receipt: in another batch it counts.
     BatchAbandoned = "batch_abandoned",
-    /// The signature of the request that brought the receipt doesn't verify. Its own isn't checked
-    /// at.
+    /// The signature of the request that brought the receipt doesn't verify. Its own isn't checked.
     BadRequestSignature = "bad_request_signature",
     /// `client.publicKey` is no usable key.
     BadPublicKey = "bad_public_key",

@@ -3182,6 +3182,8 @@ export interface operations {
                 limit?: number;
                 /** @description Where to go on: what came with the page or row before */
                 cursor?: string;
+                /** @description The form of the answer, whatever `Accept` says: for links and tools that send no header */
+                format?: "json" | "csv" | "ndjson";
                 /** @description Whether CSV begins with a byte order mark, by which Excel recognises UTF-8; false if it isn't given */
                 bom?: boolean;
             };
