@@ -133,7 +133,7 @@ impl ClientCount {
     }
 }
 
-/// Rejected receipts of a day that are only counted: none can be resolved by its ID.
+/// Rejected receipts of a day that are only counted: none can be requested by its ID.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct UnlistedRejections {
     /// The UTC day of arrival.

@@ -14,7 +14,8 @@
 //! - [`progress`], [`watermark`]: what the writers have stored, and `completeThrough`; [`gate`]:
 //!   how many queries are at work
 //! - `parameters`: every parameter, as it is in the OpenAPI document that `openapi` makes;
-//!   `cursor`: places in lists
+//!   `cursor`: positions in lists
+//! - `receipt_query`: a query of receipts and the form of its answer
 //! - `snapshot`: what an answer is made from; `streams`: limits of streamed answers
 //! - [`format`]: JSON, CSV or lines of JSON; `labels`: what publishers call their entries;
 //!   `signers`: whether an account trusts them, and who claims their client IDs
@@ -57,6 +58,7 @@ pub mod progress;
 pub mod range;
 mod ranking;
 mod readiness;
+mod receipt_query;
 mod router;
 mod routes;
 mod selection;

@@ -237,6 +237,8 @@ pub(crate) const BOM: Query = Query {
     schema: |_| ObjectBuilder::new().schema_type(Type::Boolean),
 };
 
+/// Parameters of every answer that can be rows.
+pub(crate) const ROWS: &[Query] = &[FORMAT, BOM];
 /// The range of every selection of receipts.
 pub(crate) const RANGE: &[Query] = &[FROM, TO, TZ];
 /// Members that every selection of receipts may give, beside client and entry.

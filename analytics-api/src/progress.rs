@@ -78,8 +78,8 @@ pub fn complete_through_ms(shards: &[ShardProgress], now_ms: i64) -> Result<i64,
     if partitions == 0 {
         return Err(Incomplete::UnknownPartitions);
     }
-    let existing = shards.iter().map(|shard| shard.shards).max().unwrap_or(0);
-    if let Some(missing) = (0..existing).find(|number| !shards.iter().any(|shard| shard.shard == *number)) {
+    let shards_max = shards.iter().map(|shard| shard.shards).max().unwrap_or(0);
+    if let Some(missing) = (0..shards_max).find(|number| !shards.iter().any(|shard| shard.shard == *number)) {
         return Err(Incomplete::Shard(missing));
     }
     let all = || shards.iter().flat_map(|shard| &shard.partitions);

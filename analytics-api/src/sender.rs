@@ -58,7 +58,7 @@ const SIGNATURE: HeaderName = HeaderName::from_static("signature");
 pub(crate) struct ProvenSender {
     /// SHA-256 of the key's SPKI.
     pub(crate) key_fingerprint: [u8; 32],
-    /// Whether the key was cached to have sent receipts.
+    /// Whether the key was cached as one that has sent receipts.
     is_cached: bool,
     /// Key of the quotas of its address.
     address: String,

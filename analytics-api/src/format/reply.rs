@@ -34,12 +34,12 @@ impl<T: Serialize> Complete<T> {
     fn written(&self) -> Result<(Vec<u8>, String), serde_json::Error> {
         let mut bytes = serde_json::to_vec(&self.answer)?;
         let tag = etag::tag(Format::Json, self.completeness.incomplete, &bytes);
-        let reported = serde_json::to_vec(&self.completeness)?;
+        let completeness = serde_json::to_vec(&self.completeness)?;
         bytes.pop();
         if bytes.len() > 1 {
             bytes.push(b',');
         }
-        bytes.extend_from_slice(reported.get(1..).unwrap_or_default());
+        bytes.extend_from_slice(completeness.get(1..).unwrap_or_default());
         Ok((bytes, tag))
     }
 }

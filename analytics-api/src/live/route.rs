@@ -42,15 +42,15 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<AnalyticsState>> {
 /// Live
 ///
 /// Server-sent events (WHATWG HTML, section 9.2), without end. Each has the id of a moment; a
-/// request with `Last-Event-ID` continues from it and is reported every receipt since, once.
+/// request with `Last-Event-ID` continues from it and gets every receipt since, once.
 ///
 /// - `totals`: `totalReceipts`, `uniqueClients`, `usageByPurpose`, `byTrust` of the current day in
 ///   `tz` (the one that `completeThrough` lies in), its `from` and `to`, `completeThrough`; at
 ///   once, after each change, and each second as `completeThrough` moves
 /// - `receipts`: `receipts`, newest first, each as in the list of receipts, since the event before;
-///   `leftOut`, how many more came than are reported
-/// - `reload`: more came, or changed, than is reported one by one: load what is shown again, in
-/// your   own time (others are reported the same); the stream continues
+///   `leftOut`, how many more came than are listed
+/// - `reload`: more came, or changed, than is listed one by one: load what is shown again, in
+///   your own time (other streams get the same event); the stream continues
 /// - `end`: the key doesn't hold any more or the account's domains changed; the stream ends
 ///
 /// A comment comes after 15 seconds of silence. The stream counts once towards the quota.

@@ -5,8 +5,9 @@
 //! March is compared with February, and a day of 23 hours with the whole day before it. It ends
 //! where the range begins.
 //!
-//! The same a year before: both ends on the same local day and time of the year before; 29 February
-//! becomes 28 February. A range that would be empty then, within a leap day, keeps its duration.
+//! The period of the year before has its ends at the same local dates and times, a year earlier.
+//! 29 February becomes 28 February. A range that would be empty then, within a leap day, keeps its
+//! duration.
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;

@@ -21,13 +21,13 @@ use crate::access::Access;
 use crate::answers::{ByTrust, ContentCount, PurposeCounts, Refusals, TotalsByTrust, labelled};
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
-use crate::parameters::{self, BOM, DOMAIN, ENTRIES, FORMAT, MEMBERS, Query, RANGE, TOP_LIMIT};
+use crate::parameters::{self, DOMAIN, ENTRIES, MEMBERS, Query, RANGE, ROWS, TOP_LIMIT};
 use crate::selection::{OpenRange, everything, filter};
 use crate::signers::{Signer, Signers};
 use crate::state::AnalyticsState;
 
 pub(crate) const PATH: &str = "/api/v1/analytics/clients/{clientId}";
-pub(crate) const PARAMETERS: &[&[Query]] = &[RANGE, ENTRIES, MEMBERS, &[DOMAIN, TOP_LIMIT, FORMAT, BOM]];
+pub(crate) const PARAMETERS: &[&[Query]] = &[RANGE, ENTRIES, MEMBERS, &[DOMAIN, TOP_LIMIT], ROWS];
 
 /// Activity under a client ID. Anybody can use any ID, so each key that did is a client of its own.
 #[derive(Debug, Serialize, ToSchema)]

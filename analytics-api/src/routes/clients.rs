@@ -13,13 +13,13 @@ use web::{Failure, rfc3339_ms};
 use super::top;
 use crate::access::Access;
 use crate::answers::{ByTrust, Refusals};
-use crate::format::reply::{Complete, Reply};
+use crate::format::reply::Complete;
 use crate::format::table::{Table, Tabular};
 use crate::parameters::{
-    self, BOM, CLIENT_SORT, CLIENTS, CURSOR, DOMAIN, ENTRIES, FORMAT, MEMBERS, Query, RANGE, SEARCH, TOP_LIMIT,
+    CLIENT_SORT, CLIENTS, CURSOR, DOMAIN, ENTRIES, MEMBERS, Query, RANGE, ROWS, SEARCH, TOP_LIMIT,
 };
 use crate::ranking::{CLIENT_ORDERS, RankingQuery};
-use crate::selection::{OpenRange, filter};
+use crate::receipt_query::ReceiptQuery;
 use crate::signers::{Signer, Signers};
 use crate::state::AnalyticsState;
 
@@ -29,7 +29,8 @@ pub(crate) const PARAMETERS: &[&[Query]] = &[
     CLIENTS,
     ENTRIES,
     MEMBERS,
-    &[DOMAIN, CLIENT_SORT, SEARCH, TOP_LIMIT, CURSOR, FORMAT, BOM],
+    &[DOMAIN, CLIENT_SORT, SEARCH, TOP_LIMIT, CURSOR],
+    ROWS,
 ];
 
 /// A page of clients.
@@ -123,11 +124,13 @@ pub(crate) async fn clients(
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<Response, Failure> {
-    let params = parameters::read(&uri, PARAMETERS)?;
-    let reply = Reply::of(headers, &uri, &params)?;
-    let scope = access.scope(&params)?;
-    let range = OpenRange::of(&params)?;
-    let filter = filter(&access, &params, range.start_ms(), range.end_ms())?;
+    let ReceiptQuery {
+        params,
+        reply,
+        scope,
+        range,
+        filter,
+    } = ReceiptQuery::read(&access, headers, &uri, PARAMETERS)?;
     let query = RankingQuery::of(&params, CLIENT_ORDERS, top(&app, &params)?)?;
     let (completeness, top) = app
         .ask(access.account_id(), async |snapshot| {

@@ -15,14 +15,14 @@ use web::{Failure, rfc3339_ms};
 use super::top;
 use crate::access::Access;
 use crate::answers::{ByTrust, Refusals};
-use crate::format::reply::{Complete, Reply};
+use crate::format::reply::Complete;
 use crate::format::table::{Table, Tabular};
 use crate::labels::{Labelled, Labels};
 use crate::parameters::{
-    self, BOM, CLIENTS, CONTENT_SORT, CURSOR, DOMAIN, ENTRIES, FORMAT, MEMBERS, Query, RANGE, SEARCH, TOP_LIMIT,
+    CLIENTS, CONTENT_SORT, CURSOR, DOMAIN, ENTRIES, MEMBERS, Query, RANGE, ROWS, SEARCH, TOP_LIMIT,
 };
 use crate::ranking::{CONTENT_ORDERS, EntrySearch, RankingQuery, too_many_found};
-use crate::selection::{OpenRange, filter};
+use crate::receipt_query::ReceiptQuery;
 use crate::state::AnalyticsState;
 
 pub(crate) const PATH: &str = "/api/v1/analytics/content";
@@ -31,7 +31,8 @@ pub(crate) const PARAMETERS: &[&[Query]] = &[
     CLIENTS,
     ENTRIES,
     MEMBERS,
-    &[DOMAIN, CONTENT_SORT, SEARCH, TOP_LIMIT, CURSOR, FORMAT, BOM],
+    &[DOMAIN, CONTENT_SORT, SEARCH, TOP_LIMIT, CURSOR],
+    ROWS,
 ];
 
 /// A page of entries.
@@ -111,11 +112,13 @@ pub(crate) async fn content(
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<Response, Failure> {
-    let params = parameters::read(&uri, PARAMETERS)?;
-    let reply = Reply::of(headers, &uri, &params)?;
-    let scope = access.scope(&params)?;
-    let range = OpenRange::of(&params)?;
-    let filter = filter(&access, &params, range.start_ms(), range.end_ms())?;
+    let ReceiptQuery {
+        params,
+        reply,
+        scope,
+        range,
+        filter,
+    } = ReceiptQuery::read(&access, headers, &uri, PARAMETERS)?;
     let query = RankingQuery::of(&params, CONTENT_ORDERS, top(&app, &params)?)?;
     let search = EntrySearch::of(&app, &principal, &query.page).await?;
     let (completeness, top) = app

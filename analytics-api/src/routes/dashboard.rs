@@ -17,10 +17,10 @@ use super::TOP;
 use super::summary::{self, SummaryRows};
 use crate::access::Access;
 use crate::answers::{ContentCount, OperatorCount, PurposeCounts, Refusals, TotalsByTrust, labelled};
-use crate::format::reply::{Complete, Reply};
+use crate::format::reply::Complete;
 use crate::format::table::{Table, Tabular};
-use crate::parameters::{self, BOM, CLIENTS, COMPARE, DASHBOARD_LIMIT, DOMAIN, ENTRIES, FORMAT, MEMBERS, Query, RANGE};
-use crate::selection::{OpenRange, filter};
+use crate::parameters::{CLIENTS, COMPARE, DASHBOARD_LIMIT, DOMAIN, ENTRIES, MEMBERS, Query, RANGE, ROWS};
+use crate::receipt_query::ReceiptQuery;
 use crate::state::AnalyticsState;
 
 pub(crate) const PATH: &str = "/api/v1/analytics/dashboard";
@@ -29,7 +29,8 @@ pub(crate) const PARAMETERS: &[&[Query]] = &[
     CLIENTS,
     ENTRIES,
     MEMBERS,
-    &[DOMAIN, DASHBOARD_LIMIT, COMPARE, FORMAT, BOM],
+    &[DOMAIN, DASHBOARD_LIMIT, COMPARE],
+    ROWS,
 ];
 
 /// The totals of a range.
@@ -118,11 +119,13 @@ pub(crate) async fn dashboard(
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<Response, Failure> {
-    let params = parameters::read(&uri, PARAMETERS)?;
-    let reply = Reply::of(headers, &uri, &params)?;
-    let scope = access.scope(&params)?;
-    let range = OpenRange::of(&params)?;
-    let filter = filter(&access, &params, range.start_ms(), range.end_ms())?;
+    let ReceiptQuery {
+        params,
+        reply,
+        scope,
+        range,
+        filter,
+    } = ReceiptQuery::read(&access, headers, &uri, PARAMETERS)?;
     let before = range.previous(&params)?;
     let top_max = app.config.top_max;
     let top_max = params.integer("limit", 0..=top_max)?.unwrap_or(TOP.min(top_max));

@@ -21,13 +21,13 @@ use crate::answers::{ClientCount, PurposeCounts, Refusals, TotalsByTrust};
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
 use crate::labels::{Labelled, Labels};
-use crate::parameters::{self, BOM, CLIENTS, DOMAIN, FORMAT, MEMBERS, Query, RANGE, TOP_LIMIT};
+use crate::parameters::{self, CLIENTS, DOMAIN, MEMBERS, Query, RANGE, ROWS, TOP_LIMIT};
 use crate::selection::{OpenRange, everything, filter};
 use crate::signers::Signers;
 use crate::state::AnalyticsState;
 
 pub(crate) const PATH: &str = "/api/v1/analytics/content/{entryId}";
-pub(crate) const PARAMETERS: &[&[Query]] = &[RANGE, CLIENTS, MEMBERS, &[DOMAIN, TOP_LIMIT, FORMAT, BOM]];
+pub(crate) const PARAMETERS: &[&[Query]] = &[RANGE, CLIENTS, MEMBERS, &[DOMAIN, TOP_LIMIT], ROWS];
 
 /// Usage of an entry.
 #[derive(Debug, Serialize, ToSchema)]

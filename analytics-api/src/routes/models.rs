@@ -13,13 +13,11 @@ use web::Failure;
 use super::top;
 use crate::access::Access;
 use crate::answers::{ByTrust, Refusals};
-use crate::format::reply::{Complete, Reply};
+use crate::format::reply::Complete;
 use crate::format::table::{Table, Tabular};
-use crate::parameters::{
-    self, BOM, CLIENTS, CURSOR, DOMAIN, ENTRIES, FORMAT, MEMBERS, MODEL_SORT, Query, RANGE, SEARCH, TOP_LIMIT,
-};
+use crate::parameters::{CLIENTS, CURSOR, DOMAIN, ENTRIES, MEMBERS, MODEL_SORT, Query, RANGE, ROWS, SEARCH, TOP_LIMIT};
 use crate::ranking::{MODEL_ORDERS, RankingQuery};
-use crate::selection::{OpenRange, filter};
+use crate::receipt_query::ReceiptQuery;
 use crate::state::AnalyticsState;
 
 pub(crate) const PATH: &str = "/api/v1/analytics/models";
@@ -28,7 +26,8 @@ pub(crate) const PARAMETERS: &[&[Query]] = &[
     CLIENTS,
     ENTRIES,
     MEMBERS,
-    &[DOMAIN, MODEL_SORT, SEARCH, TOP_LIMIT, CURSOR, FORMAT, BOM],
+    &[DOMAIN, MODEL_SORT, SEARCH, TOP_LIMIT, CURSOR],
+    ROWS,
 ];
 
 /// A page of models.
@@ -104,11 +103,13 @@ pub(crate) async fn models(
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<Response, Failure> {
-    let params = parameters::read(&uri, PARAMETERS)?;
-    let reply = Reply::of(headers, &uri, &params)?;
-    let scope = access.scope(&params)?;
-    let range = OpenRange::of(&params)?;
-    let filter = filter(&access, &params, range.start_ms(), range.end_ms())?;
+    let ReceiptQuery {
+        params,
+        reply,
+        scope,
+        range,
+        filter,
+    } = ReceiptQuery::read(&access, headers, &uri, PARAMETERS)?;
     let query = RankingQuery::of(&params, MODEL_ORDERS, top(&app, &params)?)?;
     let (completeness, top) = app
         .ask(access.account_id(), async |snapshot| {

@@ -11,14 +11,15 @@ use web::Failure;
 
 use crate::access::Access;
 use crate::answers::{ByTrust, Refusals};
-use crate::format::reply::{Complete, Reply};
+use crate::format::reply::Complete;
 use crate::format::table::{Table, Tabular};
-use crate::parameters::{self, BOM, CLIENTS, DOMAIN, ENTRIES, FORMAT, MEMBERS, Query, RANGE};
-use crate::selection::{self, OpenRange, filter};
+use crate::parameters::{CLIENTS, DOMAIN, ENTRIES, MEMBERS, Query, RANGE, ROWS};
+use crate::receipt_query::ReceiptQuery;
+use crate::selection;
 use crate::state::AnalyticsState;
 
 pub(crate) const PATH: &str = "/api/v1/analytics/purposes";
-pub(crate) const PARAMETERS: &[&[Query]] = &[RANGE, CLIENTS, ENTRIES, MEMBERS, &[DOMAIN, FORMAT, BOM]];
+pub(crate) const PARAMETERS: &[&[Query]] = &[RANGE, CLIENTS, ENTRIES, MEMBERS, &[DOMAIN], ROWS];
 
 /// Usage by purpose, also of those without receipts.
 #[derive(Debug, Serialize, ToSchema)]
@@ -68,11 +69,13 @@ pub(crate) async fn purposes(
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<Response, Failure> {
-    let params = parameters::read(&uri, PARAMETERS)?;
-    let reply = Reply::of(headers, &uri, &params)?;
-    let scope = access.scope(&params)?;
-    let range = OpenRange::of(&params)?;
-    let filter = filter(&access, &params, range.start_ms(), range.end_ms())?;
+    let ReceiptQuery {
+        reply,
+        scope,
+        range,
+        filter,
+        ..
+    } = ReceiptQuery::read(&access, headers, &uri, PARAMETERS)?;
     let (completeness, found) = app
         .ask(access.account_id(), async |snapshot| {
             snapshot.usage().by_purpose(&scope, &filter).await

@@ -19,22 +19,16 @@ use super::receipt::sha256;
 use crate::access::Access;
 use crate::answers::Refusals;
 use crate::cursor::ListCursor;
-use crate::format::reply::{Complete, Reply};
+use crate::format::reply::Complete;
 use crate::format::table::{RowFormat, Table};
 use crate::labels::{Labelled, Labels};
-use crate::parameters::{self, BOM, CLIENTS, CURSOR, DOMAIN, ENTRIES, FORMAT, MEMBERS, Query, RANGE, ROWS_LIMIT};
-use crate::selection::{OpenRange, filter};
+use crate::parameters::{CLIENTS, CURSOR, DOMAIN, ENTRIES, MEMBERS, Query, RANGE, ROWS, ROWS_LIMIT};
+use crate::receipt_query::ReceiptQuery;
 use crate::signers::{Signer, Signers};
 use crate::state::AnalyticsState;
 
 pub(crate) const PATH: &str = "/api/v1/analytics/receipts";
-pub(crate) const PARAMETERS: &[&[Query]] = &[
-    RANGE,
-    CLIENTS,
-    ENTRIES,
-    MEMBERS,
-    &[DOMAIN, ROWS_LIMIT, CURSOR, FORMAT, BOM],
-];
+pub(crate) const PARAMETERS: &[&[Query]] = &[RANGE, CLIENTS, ENTRIES, MEMBERS, &[DOMAIN, ROWS_LIMIT, CURSOR], ROWS];
 
 /// Receipts of a page when the query gives no `limit`.
 const PAGE: u32 = 100;
@@ -198,7 +192,7 @@ impl PageWalk {
     async fn page(&self, mut after: Option<NewestCursor>, rows: u32) -> Result<Page, WarehouseError> {
         let rows = usize::try_from(rows).unwrap_or(usize::MAX);
         let mut receipts: Vec<ExportedReceipt> = Vec::new();
-        // One more than wanted: whether there are more is reported with the page.
+        // One more than wanted: the page says whether there are more.
         while receipts.len() <= rows {
             let missing = u32::try_from(rows + 1 - receipts.len()).unwrap_or(u32::MAX);
             let warehouse = self.app.warehouse();
@@ -268,7 +262,7 @@ impl PageWalk {
 /// As JSON a page of at most 1,000. As CSV or lines of JSON a stream: the last row of every 1,000,
 /// and of the whole if there are more, has a `cursor`. A stream that broke off is gone on with by
 /// the last cursor that arrived. It breaks off after ten minutes, or if nobody reads on for one; a
-/// page that broke off can be reported by its missing end.
+/// page that broke off is recognised by its missing end.
 #[utoipa::path(
     get, path = PATH, tag = "analytics", security(("apiKey" = [])),
     responses(
@@ -283,11 +277,13 @@ pub(crate) async fn receipts(
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<Response, Failure> {
-    let params = parameters::read(&uri, PARAMETERS)?;
-    let reply = Reply::of(headers, &uri, &params)?;
-    let scope = access.scope(&params)?;
-    let range = OpenRange::of(&params)?;
-    let filter = filter(&access, &params, range.start_ms(), range.end_ms())?;
+    let ReceiptQuery {
+        params,
+        reply,
+        scope,
+        range,
+        filter,
+    } = ReceiptQuery::read(&access, headers, &uri, PARAMETERS)?;
     let after = NewestCursor::read(&params)?;
     let rows_max = match reply.form() {
         None => PAGE_MAX,

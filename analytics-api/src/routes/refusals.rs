@@ -17,7 +17,7 @@ use crate::answers;
 use crate::cursor::ListCursor;
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
-use crate::parameters::{self, BOM, BY_REASON, CURSOR, DOMAIN, FORMAT, Query, RANGE, REASON, REFUSALS_LIMIT};
+use crate::parameters::{self, BY_REASON, CURSOR, DOMAIN, Query, RANGE, REASON, REFUSALS_LIMIT, ROWS};
 use crate::selection::OpenRange;
 use crate::state::AnalyticsState;
 use web::params::{InvalidQuery, Params};
@@ -27,7 +27,7 @@ use web::{Failure, rfc3339_ms};
 const PAGE_MAX: u32 = 1_000;
 
 pub(crate) const PATH: &str = "/api/v1/analytics/refusals";
-pub(crate) const PARAMETERS: &[&[Query]] = &[RANGE, &[REASON, DOMAIN, BY_REASON, REFUSALS_LIMIT, CURSOR, FORMAT, BOM]];
+pub(crate) const PARAMETERS: &[&[Query]] = &[RANGE, &[REASON, DOMAIN, BY_REASON, REFUSALS_LIMIT, CURSOR], ROWS];
 
 /// Rejected receipts and their reasons.
 #[derive(Debug, Serialize, ToSchema)]
@@ -152,7 +152,7 @@ pub(crate) async fn refusals(
         reason: reason(&params)?,
         after: RefusalCursor::read(&params)?,
     };
-    // One more than wanted: whether there are more is reported with the page.
+    // One more than wanted: the page says whether there are more.
     let rows = if grouped { 0 } else { limit + 1 };
     let (completeness, mut stats) = app
         .ask(access.account_id(), async |_| {

@@ -25,8 +25,7 @@ use crate::answers::{ByTrust, Refusals};
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
 use crate::parameters::{
-    self, BOM, CLIENTS, COMPARE, DOMAIN, ENTRIES, FORMAT, GROUP_BY, INTERVAL, MEMBERS, METRIC, Query, RANGE,
-    SERIES_LIMIT,
+    self, CLIENTS, COMPARE, DOMAIN, ENTRIES, GROUP_BY, INTERVAL, MEMBERS, METRIC, Query, RANGE, ROWS, SERIES_LIMIT,
 };
 use crate::selection::{filter, purposes};
 use crate::state::AnalyticsState;
@@ -39,7 +38,8 @@ pub(crate) const PARAMETERS: &[&[Query]] = &[
     CLIENTS,
     ENTRIES,
     MEMBERS,
-    &[GROUP_BY, DOMAIN, SERIES_LIMIT, COMPARE, FORMAT, BOM],
+    &[GROUP_BY, DOMAIN, SERIES_LIMIT, COMPARE],
+    ROWS,
 ];
 
 /// Columns of the labels of the first group, and of the second.
