@@ -106,7 +106,7 @@ const FIGURES: &[Figure] = &[
 /// Measures, prints, writes.
 ///
 /// # Errors
-/// No such figure, or no location for the run. A figure that can't be measured is a row that says
+/// No such figure, or no folder for the run. A figure that can't be measured is a row that says
 /// why.
 pub fn run(arguments: &RunArguments) -> Result<()> {
     if arguments.list {

@@ -1,4 +1,4 @@
-//! The table a person reads, and the file that is retained.
+//! The table a person reads, and the file that is written.
 
 use std::path::{Path, PathBuf};
 

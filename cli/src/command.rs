@@ -121,8 +121,8 @@ mod tests {
                 // Up to a pipe or a file it is ours.
                 for word in command.split(['|', '<']).next().unwrap().split_whitespace() {
                     if let Some(flag) = word.strip_prefix("--") {
-                        let existing = at.get_arguments().any(|argument| argument.get_long() == Some(flag));
-                        assert!(existing, "{}: `receipts {command}` has no --{flag}", path.display());
+                        let has_flag = at.get_arguments().any(|argument| argument.get_long() == Some(flag));
+                        assert!(has_flag, "{}: `receipts {command}` has no --{flag}", path.display());
                     } else if at.has_subcommands() && word != "..." {
                         let below = at.find_subcommand(word);
                         at = below.unwrap_or_else(|| panic!("{}: no `receipts {command}`", path.display()));

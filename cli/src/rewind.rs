@@ -209,8 +209,8 @@ fn targets(receipts: &[PartitionState], stored: &[ShardProgress]) -> Result<Vec<
     for state in receipts {
         // A shard without anything may have lost its tables: then all that is left is judged again.
         let has_empty = stored.iter().any(|shard| shard.partitions.is_empty());
-        let existing = stored_by_all(stored, state).filter(|_| !has_empty);
-        let wanted = existing.unwrap_or(state.begin_offset);
+        let common = stored_by_all(stored, state).filter(|_| !has_empty);
+        let wanted = common.unwrap_or(state.begin_offset);
         if wanted > state.end_offset {
             return Err(CommandFailure::Unavailable(format!(
                 "partition {} of receipts ends at offset {}, and verdicts are stored up to offset {wanted}: the log of receipts \

@@ -700,7 +700,7 @@ def a_spool_that_cant_be_written_blocks_nothing(world):
     gateway = world.gateway(default=Step(503))
     adapter = world.adapter(gateway, spoolDir=world.spool, **FAST)
     recorded = adapter.record(uses(20))[0] + adapter.record(uses(3))[0]
-    # A file instead stops the superuser too. The client may make the directory first.
+    # A file under its name stops the superuser too. The client may make the directory first.
     while not Path(world.spool).is_file():
         remove(world.spool)
         with contextlib.suppress(IsADirectoryError):

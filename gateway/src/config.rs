@@ -14,7 +14,7 @@ use http_server::forwarded::TRUSTED_PROXIES_MAX;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WebhookEntries {
-    /// Every entry exists; none is resolved.
+    /// Every entry exists; none is queried.
     Any,
     /// Unknown entries are answered with 404.
     Required,

@@ -1,4 +1,4 @@
-//! The gateway's metrics, with every handle resolved once.
+//! The gateway's metrics, with every handle registered once.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -53,7 +53,7 @@ impl Meters {
 
     /// Requests answered with `status`.
     fn requests(&self, route: Route, status: u16) -> &Counter {
-        let index = STATUSES.iter().position(|existing| *existing == status);
+        let index = STATUSES.iter().position(|listed| *listed == status);
         let index = index.unwrap_or(STATUSES.len() - 1);
         self.requests[route as usize][index].get_or_init(
             || counter!("receipts_gateway_requests_total", "route" => route.name(), "status" => status.to_string()),

@@ -164,7 +164,7 @@ impl Standing {
 
 const SHARDS: usize = 32;
 /// Part of its cost that a refused request is charged. With more, senders behind one address who
-/// wait as they are reported could keep each other out.
+/// wait as their answers say could keep each other out.
 const REFUSED_PART: u32 = 4;
 
 /// The state of each key, for a bounded number of keys; beyond it all new ones share one state.
@@ -285,7 +285,7 @@ mod tests {
         let refused = rate.charge(1, 8, 0).unwrap_err();
         assert_eq!((refused.standing.remaining, refused.wait), (2, Duration::from_secs(6)));
         assert_eq!(rate.charge(1, 2, 0).unwrap().remaining, 0);
-        // What waits as reported fits, and a bucket never owes anything.
+        // What waits as its answer says fits, and a bucket never owes anything.
         for _ in 0..100 {
             let refused = rate.charge(1, 8, 0).unwrap_err();
             assert_eq!((refused.standing.remaining, refused.wait), (0, Duration::from_secs(8)));

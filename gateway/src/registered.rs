@@ -14,7 +14,7 @@ const RETRY_S: u32 = 5;
 /// Refuses a signer whose key isn't registered for every client ID that it states.
 ///
 /// # Errors
-/// 403 with `client_key_unknown` or `client_key_revoked`; 503 while keys can't be resolved.
+/// 403 with `client_key_unknown` or `client_key_revoked`; 503 while keys can't be read.
 pub(crate) async fn require_registered(call: &Call<'_>, signer: Signer) -> Result<(), Refusal> {
     let Some(registry) = &call.shared.registry else {
         return Ok(());
@@ -24,7 +24,7 @@ pub(crate) async fn require_registered(call: &Call<'_>, signer: Signer) -> Resul
     let keys: Vec<ClientKey> = signer.client_ids.into_iter().map(key).collect();
     let statuses = registry.client_keys(&keys).await.map_err(|error| {
         tracing::debug!(%error, request_id = %call.id, "not stored");
-        let detail = "client keys can't be resolved now; send the same bytes again later";
+        let detail = "client keys can't be read now; send the same bytes again later";
         Problem::new(Kind::AccountsUnavailable, detail).retry_after_s(RETRY_S)
     })?;
     let problem = keys

@@ -232,8 +232,8 @@ async fn require_entries(call: &Call<'_>, kind: BodyKind, good: &[Good]) -> Resu
     let asked: HashSet<&NamedEntry> = good.iter().map(|good| &good.entry).collect();
     let asked: Vec<NamedEntry> = asked.into_iter().cloned().collect();
     let existing = book.existing(&asked).await.map_err(|what| {
-        tracing::warn!(what, "the entries can't be resolved");
-        let detail = "the entries can't be resolved; send it again later";
+        tracing::warn!(what, "the entries can't be read");
+        let detail = "the entries can't be read; send it again later";
         Problem::new(Kind::AccountsUnavailable, detail).retry_after_s(RETRY_S)
     })?;
     let unknown = || (0..).zip(good).filter(|(_, good)| !existing.contains(&good.entry));

@@ -267,7 +267,7 @@ def check_selectors(objects):
 
 
 def check_labels(chart):
-    """Labels of values are everywhere, and never instead of those that select."""
+    """Labels of values are everywhere, and never among those that select."""
     labels = {"app.kubernetes.io/part-of": "x", "app.kubernetes.io/component": "web", "team": "data"}
     objects = chart.template(ENGINES, {"commonLabels": labels, "gateway": {"podLabels": {"app.kubernetes.io/component": "web", "a": "b"}}})
     check_selectors(objects)
@@ -748,7 +748,7 @@ def main():
     assert len(files) == 3, files
     count = 0
     for file in [*files, *(HELM_FOLDER / f"examples/{name}.yaml" for name in ("plain", "operators"))]:
-        # What only adds to another file is reported so by its name.
+        # What only adds to another file has a name that says so.
         used = [HELM_FOLDER / "values-production.yaml", file] if "cluster" in file.name else [file]
         good, out, error = chart.run("lint", "--strict", CHART, files=used)
         assert good, out + error

@@ -87,7 +87,7 @@ impl Expected {
         }
     }
 
-    /// Notes a wrong answer; only the first twenty are retained.
+    /// Notes a wrong answer; only the first twenty are stored.
     pub fn wrong(&mut self, what: String) {
         if self.wrong_answers.len() < 20 {
             self.wrong_answers.push(what);

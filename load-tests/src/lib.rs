@@ -3,7 +3,7 @@
 //! - [`command`]: the command line
 //! - [`plan`]: the arguments, and what they come to
 //! - [`workload`]: client keys, signed bodies, and what each one must lead to
-//! - [`expected`]: what the service must say in the end, retained as acknowledgements come in
+//! - [`expected`]: what the service must say in the end, counted as acknowledgements come in
 //! - [`run`]: all of it together
 //! - [`http`]: the HTTP client
 //! - [`submit`]: one request, with the retries an ordinary client makes

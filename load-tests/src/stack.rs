@@ -118,7 +118,7 @@ impl Stack {
     }
 
     /// The arguments of a load on this installation: an open loop with the audit at its end,
-    /// reported by `more` how much.
+    /// with `more` for how much.
     #[must_use]
     pub fn load(&self, key: &str, publisher: &str, more: &[&str]) -> Arguments {
         self.installation.load(key, publisher, more)

@@ -19,7 +19,7 @@ use uuid::Uuid;
 use crate::expected::Item;
 use crate::plan::{Extent, Plan};
 
-/// Earlier receipts retained per client to send again.
+/// Earlier receipts of each client that are sent again.
 const REPEATABLE_MAX: usize = 256;
 /// Requests signed ahead.
 const AHEAD_MAX: usize = 256;

@@ -196,7 +196,7 @@ impl<'a> Prover<'a> {
     }
 }
 
-/// Transport over which a proof is searched for. Each can fail while the other works.
+/// Transport over which a proof is read. Each can fail while the other works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ProofTransport {
     Dns,

@@ -107,7 +107,7 @@ impl StampLookup {
 
 impl Policies {
     /// Looks the block's receipts up. What the registry lacks may have been stored after the cache
-    /// was refreshed and before a receipt arrived. So it is resolved once more.
+    /// was refreshed and before a receipt arrived. So it is read once more.
     async fn look_up(&self, block: &JudgedBlock) -> Result<StampLookup, RegistryUnavailable> {
         let (mut lookup, newest_ms) = self.collect(block);
         self.resolve(&mut lookup).await?;

@@ -102,8 +102,8 @@ function rangeText(range: Range): string {
   return `${new Date(range.fromMs).toISOString()}..${new Date(range.toMs).toISOString()}`;
 }
 
-function oneOf<T extends string>(existing: readonly T[], value: string | null): T | null {
-  return existing.find((one) => one === value) ?? null;
+function oneOf<T extends string>(values: readonly T[], value: string | null): T | null {
+  return values.find((one) => one === value) ?? null;
 }
 
 function text(value: string | null): string | null {

@@ -68,8 +68,8 @@ fn reason(text: &str) -> Result<String, String> {
     if RejectReason::from_str(text).is_ok() {
         return Ok(text.to_owned());
     }
-    let existing: Vec<&str> = RejectReason::ALL.iter().map(|reason| reason.as_str()).collect();
-    Err(format!("no such reason; there are {}", existing.join(", ")))
+    let reasons: Vec<&str> = RejectReason::ALL.iter().map(|reason| reason.as_str()).collect();
+    Err(format!("no such reason; there are {}", reasons.join(", ")))
 }
 
 /// An instant, in milliseconds since the Unix epoch.

@@ -21,7 +21,7 @@ use crate::terminal::{FAINT, Output, RawOutput, note, paint};
 const SHOWN_MAX: u64 = 100;
 
 const AFTER_HELP: &str = "\
-Everything that is retained of a rejected receipt, or of each with this receipt id. Works while `receipts up` runs, and \
+Everything that is stored of a rejected receipt, or of each with this receipt id. Works while `receipts up` runs, and \
 when it doesn't. `origin` says what the bytes are: `record` the whole body of a request, `signed_batch` one receipt of \
 a batch whose signature is good, `not_stored` nothing, because more was rejected that day than the limits of [verifier] \
 let be stored. With --json they are in `raw` if they are text, otherwise in `rawBase64`.

@@ -103,7 +103,7 @@ fn a_receipt_is_the_owners_of_the_longest_verified_domain() {
 }
 
 /// The owner turns subdomains off over the publisher API: their receipts are nobody's, and the
-/// sender is reported.
+/// sender learns.
 #[test]
 fn a_domain_verified_without_its_subdomains_leaves_their_receipts_unattributed() {
     let dir = tempfile::tempdir().unwrap();

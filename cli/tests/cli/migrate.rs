@@ -81,7 +81,7 @@ fn topics_and_tables_of_servers_are_made_once_and_found_again() {
         assert_eq!(warehouse.totals().await.unwrap().receipts, 0);
     });
 
-    // A topic that doesn't keep records as they must be retained is reported, and left as it is.
+    // A topic that doesn't keep records as the service needs them is reported, and left as it is.
     let other = variables.map(|(name, value)| match name {
         "RECEIPTS_KAFKA_MIN_INSYNC_REPLICAS" | "RECEIPTS_KAFKA_REPLICATION_FACTOR" => (name, "2"),
         _ => (name, value),

@@ -326,9 +326,9 @@ fn a_batch_that_was_refused_as_a_whole_is_sent_again_when_it_is_moved_back() {
     let dir = tempfile::tempdir().unwrap();
     key(dir.path(), "Ed25519");
     let is_known = Arc::new(AtomicBool::new(false));
-    let existing = Arc::clone(&is_known);
+    let is_registered = Arc::clone(&is_known);
     let (url, came) = answering(move |_| {
-        if existing.load(Ordering::Relaxed) {
+        if is_registered.load(Ordering::Relaxed) {
             return accepted();
         }
         let problem = json!({"type": "https://receipts.example.com/problems/client_key_unknown",

@@ -8,8 +8,8 @@
 //! | [`AccountInfo`] | an account as whoever runs the deployment sees it |
 //! | [`ApiKey`] | the text of a key; only its hash is stored |
 //! | [`Principal`] | whom an API key or a session speaks for |
-//! | [`User`], [`AccountRole`] | who acts for an account by the word of an identity provider, and with which rights |
-//! | [`UserSession`], [`LoginLink`] | a person in a browser, and a way to sign in without a provider |
+//! | [`User`], [`AccountRole`] | a person of an account, and the rights that they have |
+//! | [`UserSession`], [`LoginLink`] | a person in a browser; a sign-in without a provider |
 //! | [`Entry`] | the content that a publisher lists |
 //! | [`Page`], [`Cursor`] | lists in parts |
 //! | [`ClientKey`] | a key that signs as a client |

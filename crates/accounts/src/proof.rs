@@ -21,7 +21,7 @@ pub const SUSPENDED_AFTER: i64 = 3;
 const MISSING_MS: i64 = DAY_MS;
 /// Until the next check of a proof that is found, of a domain that another account contests.
 const CONTESTED_MS: i64 = DAY_MS;
-/// Until the next check of a proof that couldn't be searched for.
+/// Until the next check of a proof that couldn't be read.
 const POSTPONED_MS: i64 = HOUR_MS;
 /// The longest reason in the trail, in characters.
 const PROBLEM_CHARS_MAX: usize = 200;
@@ -191,7 +191,7 @@ impl Accounts {
         Ok(suspended)
     }
 
-    /// Notes that a due proof couldn't be searched for, for no fault of its domain: it is due again
+    /// Notes that a due proof couldn't be read, for no fault of its domain: it is due again
     /// in an hour.
     pub async fn proof_postponed(&self, proof: &Proof) -> Result<(), AccountsError> {
         let change = "UPDATE domains SET proof_next_at_ms = $1

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize, Serializer};
 
-/// Text in location of a secret.
+/// Text that is shown instead of a secret.
 const MASK: &str = "***";
 
 /// A secret text: a password, or a key that is shared.

@@ -50,9 +50,9 @@ impl Resolver {
         options.positive_max_ttl = Some(Duration::ZERO);
         options.negative_max_ttl = Some(Duration::ZERO);
         let none = servers.is_empty();
-        let existing = ResolverConfig::from_name_servers(servers);
+        let resolver_config = ResolverConfig::from_name_servers(servers);
         let builder =
-            TokioResolver::builder_with_config(existing, TokioRuntimeProvider::default()).with_options(options);
+            TokioResolver::builder_with_config(resolver_config, TokioRuntimeProvider::default()).with_options(options);
         let resolver = builder
             .build()
             .map_err(|error| SetupError(format!("test_resolver: no resolver: {error}")))?;

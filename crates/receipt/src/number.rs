@@ -56,7 +56,7 @@ impl Decimal {
         } else {
             fraction
         };
-        // The exponent of the last digit that is retained, before any is cut off.
+        // The exponent of the last digit that is used, before any is cut off.
         let mut exponent = exponent - length(fraction);
         let mut digits = SmallVec::<[u8; DIGITS_USUAL]>::new();
         let mut rest = false;
@@ -67,7 +67,7 @@ impl Decimal {
             rest |= cut.iter().any(|&digit| digit != b'0');
         }
         if rest {
-            // More than the digits retained, and less than one more in the last of them: all there
+            // More than the digits used, and less than one more in the last of them: all there
             // is to know.
             digits.push(b'1');
             exponent -= 1;

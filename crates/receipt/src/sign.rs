@@ -87,7 +87,7 @@ fn scan(text: &str, limits: &Limits, tape: &mut Tape) -> Result<(), FormatError>
 
 fn elements(tape: &Tape, array: NodeId) -> Vec<NodeId> {
     let end = tape.node(array).next;
-    // Bounded before it is resolved: after the last element of the last member the tape ends.
+    // Bounded before it is read: after the last element of the last member the tape ends.
     let within = |id: NodeId| (id < end).then_some(id);
     std::iter::successors(within(array + 1), |&id| within(tape.node(id).next)).collect()
 }

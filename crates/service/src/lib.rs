@@ -12,7 +12,7 @@
 //! | [`problem_page`] | the pages that a problem's `type` names |
 //! | [`request_id`] | `X-Request-Id` |
 //! | [`trace`] | `traceparent`, and the field `trace_id` of log lines |
-//! | [`data`] | the section `[data]`: where files are retained
+//! | [`data`] | the section `[data]`: where files are stored
 //! | [`cpu`] | the one bridge from tokio to threads for computing |
 //! | [`rate_limit`] | requests a minute and a day, and their headers |
 //! | [`retry`] | attempts that are repeated until they succeed |

@@ -113,7 +113,7 @@ pub const METRICS: &[MetricDoc] = rows! {
     Counter "receipts_accounts_cache_hits_total" "requests" [] "API keys found in the cache, without SQL.";
     Histogram "receipts_accounts_query_seconds" "seconds" ["query"] "Time of a query of the account store.";
     Gauge "receipts_registry_age_seconds" "seconds" [] "Age of the cached client keys and entries: time since the account store last said whether any have changed.";
-    Counter "receipts_registry_lookups_total" "lookups" ["subject", "outcome"] "Client keys and entries resolved for `[policy]`: cached, read from the account store, or failed.";
+    Counter "receipts_registry_lookups_total" "lookups" ["subject", "outcome"] "Client keys and entries read for `[policy]`: cached, read from the account store, or failed.";
     Gauge "receipts_shard_map_version" "1" [] "Version of the shard map that the verifier uses: the number of its entries.";
     // publisher
     Counter "receipts_publisher_tokens_total" "requests" ["outcome"] "JWTs checked: ok, expired, bad_signature, unknown_key, refused, unavailable.";

@@ -60,8 +60,8 @@ impl TraceParent {
         let trace_id: [u8; 16] = hex(&value[3..35])?;
         let parent_id: [u8; 8] = hex(&value[36..52])?;
         let [flags] = hex(&value[53..55])?;
-        let existing = trace_id != [0; 16] && parent_id != [0; 8];
-        existing.then_some(Self {
+        let is_valid = trace_id != [0; 16] && parent_id != [0; 8];
+        is_valid.then_some(Self {
             trace_id: TraceId(trace_id),
             parent_id,
             flags: if version == 0 { flags } else { flags & SAMPLED },

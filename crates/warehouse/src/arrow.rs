@@ -117,10 +117,10 @@ fn with_nulls(values: &ArrayRef) -> Result<ArrayRef, WarehouseError> {
     let column = match values.data_type() {
         DataType::FixedSizeBinary(size) => {
             let column: &FixedSizeBinaryArray = values.as_any().downcast_ref().ok_or(BROKEN)?;
-            let existing = column
+            let present = column
                 .iter()
                 .map(|value| value.is_some_and(|value| value.iter().any(|byte| *byte != 0)));
-            let nulls = NullBuffer::from_iter(existing);
+            let nulls = NullBuffer::from_iter(present);
             let data = column.value_data().to_vec();
             Arc::new(FixedSizeBinaryArray::try_new(*size, data.into(), Some(nulls)).map_err(|_| BROKEN)?) as ArrayRef
         }

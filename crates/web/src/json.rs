@@ -207,7 +207,7 @@ fn pass_over<T: DeserializeOwned>(value: &mut Value, pointer: &str) -> bool {
     false
 }
 
-/// Place of a fault, and what to change. A missing member's location is its own.
+/// Location of a fault, and what to change. A missing member's location is its own.
 fn located(mut pointer: String, error: &serde_json::Error) -> (String, String) {
     let text = error.to_string();
     let missing = text

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-/// For each account that is doing something its permits; others aren't retained.
+/// Permits of each account that is doing something; others have no entry.
 #[derive(Debug)]
 pub struct Shares {
     permits: usize,
@@ -55,7 +55,7 @@ pub enum FairSemaphoreFull {
     All,
 }
 
-/// Permit for one permit, which it gives back when it is dropped.
+/// Permit that is given back when it is dropped.
 #[derive(Debug)]
 pub struct FairPermit<'a> {
     semaphore: &'a FairSemaphore,

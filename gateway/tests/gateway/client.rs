@@ -1,4 +1,4 @@
-//! An HTTP/1.1 client that writes exactly what it is reported, and reads one answer at a time.
+//! An HTTP/1.1 client that writes exactly the bytes it is given, and reads one answer at a time.
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};

@@ -53,7 +53,7 @@ async fn bodies_that_do_not_come_take_nothing_of_the_budget() {
     gateway.stop().await;
 }
 
-/// Streams of one connection each way: a byte of a body whose length isn't reported, and then
+/// Streams of one connection each way: a byte of a body whose length isn't stated, and then
 /// nothing.
 async fn open_streams(to: SocketAddr, count: usize) {
     let stream = TcpStream::connect(to).await.unwrap();

@@ -71,7 +71,7 @@ async fn slow_uploads_cannot_hold_more_than_the_budget_nor_keep_receipts_out() {
         client.send(&[b' '; 100_000]).await;
         uploads.push(client);
     }
-    // 35 MiB for large bodies: four uploads of 8 MiB are let in, the others are reported at once.
+    // 35 MiB for large bodies: four uploads of 8 MiB are let in, the others are refused at once.
     let mut refused = 0;
     for client in &mut uploads {
         match tokio::time::timeout(Duration::from_millis(400), client.answer()).await {

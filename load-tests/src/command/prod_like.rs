@@ -8,7 +8,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::ProgramsArg;
 use crate::fleet::{Fleet, Shape};
 
-/// The services on real engines, for a trial; all on 127.0.0.1, and nothing is retained
+/// The services on real engines, for a trial; all on 127.0.0.1, and nothing outlives it
 #[derive(Debug, clap::Args)]
 pub struct ProdLike {
     /// Gateways.

@@ -69,7 +69,7 @@ pub(super) async fn kafka_away(stage: &mut Stage) -> Result<()> {
     let back = stage.until_at_rate(&load.run).await?;
     stage.wait(5.0, 1.0).await;
     let (report, _) = stage.settle(load).await?;
-    ensure!(report.unavailable > 0, "no client was reported that Kafka is away");
+    ensure!(report.unavailable > 0, "no client learned that Kafka is away");
     ensure!(
         grown <= GATEWAY_GROWTH_BYTES_MAX,
         "a gateway grew by {} MiB, more than its queues hold",

@@ -144,10 +144,10 @@ fn text(mail: &DomainMail<'_>, renew_url: Option<&str>, now_ms: i64) -> String {
         }
         MailKind::Suspended => {
             let what = format!(
-                "the proof of {domain} was searched for several times and isn't published any more. The domain is suspended since {end}: it\n\
+                "the proof of {domain} was checked several times and isn't published any more. The domain is suspended since {end}: it\n\
                  shows nothing and is refused. Its receipts and entries are retained."
             );
-            let how = "To restore it, publish the token again where it was: it is searched for every day, and at once when you check it.\n\
+            let how = "To restore it, publish the token again where it was: it is checked every day, and at once when you check it.\n\
                        Without that token, request a new one, publish it, and check it:";
             (what, NextStep::Renew(how))
         }

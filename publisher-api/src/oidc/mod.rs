@@ -3,7 +3,7 @@
 //!
 //! | module | noun |
 //! |---|---|
-//! | `attempt` | a sign-in in progress: the cookie, and `state`, `nonce` and PKCE that follow from it |
+//! | `attempt` | a sign-in in progress: its cookie, and what follows from it |
 //! | `metadata` | the provider's addresses, by discovery |
 //! | `provider` | both requests to the provider, and the ID token to a subject |
 //!

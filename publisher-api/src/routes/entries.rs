@@ -228,7 +228,7 @@ async fn rectify(
 
 /// Erase an entry
 ///
-/// At once, by a key with the scope `erase`. Nothing of it is retained but its id, in your audit
+/// At once, by a key with the scope `erase`. Nothing of it is stored but its id, in your audit
 /// trail. Receipts that name it stay yours, and are shown by their own URL. With `If-Match` only if
 /// it is in that state.
 #[utoipa::path(

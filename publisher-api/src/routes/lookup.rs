@@ -119,7 +119,7 @@ async fn entry_by_url(State(app): State<Arc<PublisherState>>, request: Request) 
 /// Find the entries of many URLs
 ///
 /// As `GET /api/v1/entries` for each URL; the answer isn't cached. A request counts as many
-/// lookups as it has URLs. Faulty URLs don't prevent the others from being resolved.
+/// lookups as it has URLs. Faulty URLs don't prevent the others from being found.
 #[utoipa::path(
     post, path = "/api/v1/entries/lookup", tag = "entries", security(()),
     request_body(content = UrlsToLookUp),

@@ -124,7 +124,7 @@ async fn renew(
 ///
 /// With a key that has the scopes `read` and `write`, looks where each open token of the domain
 /// should be. What is found makes the domain yours for a year; where nothing is, the answer says
-/// what was searched for, what was there, and what to change. Without an open token the answer is
+/// what was expected, what was there, and what to change. Without an open token the answer is
 /// what is known. The published proof of a domain that is suspended is searched for too, and
 /// finding it makes the domain yours as before. Several domains, separated by commas, are checked
 /// side by side: `verified` is whether all are then, and `domains` has each of them.

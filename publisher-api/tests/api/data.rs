@@ -163,7 +163,7 @@ async fn an_export_is_gone_on_with_from_any_of_its_cursors() {
         assert_eq!(rest.len(), all.len() - before);
         assert!(rest.iter().all(|row| all.contains(row)));
     }
-    // Another publisher's location says nothing about whose rows come.
+    // Another publisher's cursor says nothing about whose rows come.
     let rival = stack.key("rival.example", READ).await;
     let (rows, ..) = read(
         &stack

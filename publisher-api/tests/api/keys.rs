@@ -260,7 +260,7 @@ async fn keys_of_an_account_share_its_quotas() {
                 (200, (limit, left.to_string().as_str()))
             );
         }
-        // One made later, and one that takes another's location, have what is left.
+        // One made later, and one that replaces another, have what is left.
         let later = make(&stack, &anna, "c").await;
         assert_eq!(quota(&get(&later).await), (limit, "1"));
         let location = format!("{PATH}/{}/rotate", text(&keys[0]["keyId"]));

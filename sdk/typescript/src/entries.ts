@@ -24,7 +24,7 @@ export interface Entry {
   readonly title?: string;
 }
 
-/** Entries that are resolved, and cached for five minutes. */
+/** Entries that were read, and are cached for five minutes. */
 export class Entries {
   readonly #transport: Transport;
   readonly #url: string;

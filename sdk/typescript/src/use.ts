@@ -87,9 +87,9 @@ export async function membersOf(use: Use): Promise<UseMembers> {
 }
 
 /** Return the first name of an object that isn't known, with the known names; or `undefined`. */
-export function unknownNameOf(given: object, existing: object): string | undefined {
-  const name = Object.keys(given).find((key) => !Object.hasOwn(existing, key));
-  return name && `${quoted(name)}: write one of ${Object.keys(existing).join(", ")}`;
+export function unknownNameOf(given: object, allowed: object): string | undefined {
+  const name = Object.keys(given).find((key) => !Object.hasOwn(allowed, key));
+  return name && `${quoted(name)}: write one of ${Object.keys(allowed).join(", ")}`;
 }
 
 /** Return a text of a receipt. Throws `UseError` if it can't be one. */

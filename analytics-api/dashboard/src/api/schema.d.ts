@@ -140,15 +140,15 @@ export interface paths {
         /**
          * Live
          * @description Server-sent events (WHATWG HTML, section 9.2), without end. Each has the id of a moment; a
-         *     request with `Last-Event-ID` continues from it and is reported every receipt since, once.
+         *     request with `Last-Event-ID` continues from it and gets every receipt since, once.
          *
          *     - `totals`: `totalReceipts`, `uniqueClients`, `usageByPurpose`, `byTrust` of the current day in
          *       `tz` (the one that `completeThrough` lies in), its `from` and `to`, `completeThrough`; at
          *       once, after each change, and each second as `completeThrough` moves
          *     - `receipts`: `receipts`, newest first, each as in the list of receipts, since the event before;
-         *       `leftOut`, how many more came than are reported
-         *     - `reload`: more came, or changed, than is reported one by one: load what is shown again, in
-         *     your   own time (others are reported the same); the stream continues
+         *       `leftOut`, how many more came than are listed
+         *     - `reload`: more came, or changed, than is listed one by one: load what is shown again, in
+         *       your own time (other streams get the same event); the stream continues
          *     - `end`: the key doesn't hold any more or the account's domains changed; the stream ends
          *
          *     A comment comes after 15 seconds of silence. The stream counts once towards the quota.
@@ -243,7 +243,7 @@ export interface paths {
          *     As JSON a page of at most 1,000. As CSV or lines of JSON a stream: the last row of every 1,000,
          *     and of the whole if there are more, has a `cursor`. A stream that broke off is gone on with by
          *     the last cursor that arrived. It breaks off after ten minutes, or if nobody reads on for one; a
-         *     page that broke off can be reported by its missing end.
+         *     page that broke off is recognised by its missing end.
          */
         get: operations["receipts"];
         put?: never;
@@ -1501,7 +1501,7 @@ export interface components {
              */
             receipts: number;
         };
-        /** @description Rejected receipts of a day that are only counted: none can be resolved by its ID. */
+        /** @description Rejected receipts of a day that are only counted: none can be requested by its ID. */
         UnlistedRejections: {
             /**
              * Format: date

@@ -68,7 +68,7 @@ async function fill(tz: string, domain: string | null, stop: AbortSignal): Promi
 /** Two payloads under one id are two receipts. */
 export const idOf = (receipt: LiveReceipt): string => `${receipt.receiptId} ${receipt.payloadHash}`;
 
-/** Newest first; what the stream and the list both reported stands there once. */
+/** Newest first; what both the stream and the list have is shown once. */
 function show(after: readonly LiveReceipt[], before: readonly LiveReceipt[]): void {
   const all = [...before, ...receipts.peek(), ...after];
   receipts.value = [...new Map(all.reverse().map((receipt) => [idOf(receipt), receipt])).values()]
@@ -157,7 +157,7 @@ function take({ event, data }: ServerEvent, onReload: () => void): void {
     arrived.value += come.length;
     show([], come);
   } else if (event === 'reload') {
-    // More came, or changed, than is reported one by one.
+    // More came, or changed, than is listed one by one.
     followLater(onReload);
   }
 }

@@ -130,13 +130,13 @@ function Zone() {
   const [refused, setRefused] = useState('');
   const wrong = text !== null && text !== '' && !isZone(text);
   const take = (name: string) => {
-    const existing = ZONES.find((zone) => zone.toLowerCase() === name.trim().toLowerCase().replaceAll(' ', '_'));
-    if (existing) {
+    const found = ZONES.find((zone) => zone.toLowerCase() === name.trim().toLowerCase().replaceAll(' ', '_'));
+    if (found) {
       setText(null);
       setRefused('');
-      if (existing !== pageLocation.peek().tz) go({ tz: existing });
+      if (found !== pageLocation.peek().tz) go({ tz: found });
     }
-    return existing !== undefined;
+    return found !== undefined;
   };
   return (
     <>

@@ -1,4 +1,4 @@
-// Requests the API key and tries it before it is retained.
+// Requests the API key and tries it before it is stored.
 
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { explain, Problem, problemOf } from '../api/problem';

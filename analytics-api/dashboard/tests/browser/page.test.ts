@@ -395,14 +395,14 @@ describe('one total', () => {
 
   it('counts on when the first proven receipt arrives', () =>
     visit(base, {}, async ({ page }) => {
-      const [stranger, existing] = clients();
+      const [stranger, registered] = clients();
       const [article] = articles();
-      if (!stranger || !existing || !article) throw new Error('there are some');
+      if (!stranger || !registered || !article) throw new Error('there are some');
       const publisher = 'first.example';
       const first = service.keyOf(publisher);
-      await service.operator('first-lab.example', [existing.signer]);
+      await service.operator('first-lab.example', [registered.signer]);
       const use = { ...article, url: `https://${publisher}/`, purpose: 'inference' as const, publisher };
-      const send = (signer: typeof existing.signer, receipts: number) =>
+      const send = (signer: typeof registered.signer, receipts: number) =>
         service.send(
           signer,
           Array.from({ length: receipts }, (_, at) => ({ ...use, timestampMs: Date.now() - 1000 - at })),
@@ -412,7 +412,7 @@ describe('one total', () => {
       await signIn(page, first);
       await settled(page);
       expect(await totals(page)).toEqual(expected(50, 0));
-      await send(existing.signer, 1);
+      await send(registered.signer, 1);
       await service.counted(51, first);
       await page.getByRole('button', { name: 'Refresh' }).click();
       await expect.poll(() => total(page)).toBe('51');
@@ -450,14 +450,14 @@ describe('the word for trust', () => {
     });
 
   it('is whole beside the longest names, on every screen and in print', async () => {
-    const [stranger, existing] = clients();
+    const [stranger, registered] = clients();
     const [article] = articles();
-    if (!stranger || !existing || !article) throw new Error('there are some');
+    if (!stranger || !registered || !article) throw new Error('there are some');
     const publisher = 'long.example';
     const long = service.keyOf(publisher);
     service.setTier('enterprise', publisher);
-    await service.operator('long-names-of-operators-are-domains-of-many-letters.example', [existing.signer]);
-    for (const { signer } of [stranger, existing]) {
+    await service.operator('long-names-of-operators-are-domains-of-many-letters.example', [registered.signer]);
+    for (const { signer } of [stranger, registered]) {
       signer.client.name = `Research ${'of a very long product name '.repeat(8)}`;
       signer.client.organization = 'Institute'.repeat(20);
       const use = {

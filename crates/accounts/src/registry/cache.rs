@@ -33,7 +33,7 @@ const CLOCKS_BEHIND_MS_MAX: i64 = 60_000;
 
 /// Why a lookup has no answer; the same lookup can succeed later.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("operators, client keys and entries can't be resolved: {reason}")]
+#[error("operators, client keys and entries can't be read: {reason}")]
 pub struct RegistryUnavailable {
     /// The account store's error.
     pub reason: String,

@@ -94,7 +94,7 @@ async fn a_server_that_isnt_there_is_reported_by_every_question() {
     };
     let accounts = Accounts::open(&config, nowhere.path()).await.unwrap();
     assert_eq!(accounts.engine(), "postgres");
-    // The second one comes within the pause, and is reported the same.
+    // The second one comes within the pause, and gets the same error.
     for _ in 0..2 {
         let error = accounts.ping().await.unwrap_err();
         assert!(

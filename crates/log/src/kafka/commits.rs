@@ -41,7 +41,7 @@ pub(super) fn commit_error(code: Option<RDKafkaErrorCode>, partition: u32, reaso
         // poll says so.
         Some(Code::UnknownMemberId | Code::FencedInstanceId | Code::AssignmentLost) => CommitError::Fenced(partition),
         // Among the rest `RebalanceInProgress`, and `IllegalGeneration`, which a commit meets that
-        // crosses the answer to a join: the partition is ours until this member has been reported
+        // crosses the answer to a join: the partition is ours until this member has heard
         // otherwise. Outside of a rebalance librdkafka takes the latter for the loss of all
         // partitions, and then the next try is fenced.
         _ => CommitError::Unavailable(reason),

@@ -12,7 +12,7 @@
 //!
 //! Headers with other names are passed over, so readers of before `traceparent` read on. Reading
 //! never fails: what anyone else wrote into the topic comes out as a record that the verifier
-//! judges, and rejects with its bytes retained.
+//! judges, and rejects with its bytes stored.
 
 use std::net::IpAddr;
 

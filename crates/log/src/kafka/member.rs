@@ -43,7 +43,7 @@ use crate::{
     traits::{Assignment, Commit, CommitError, ConsumeError, PollLimits, Polled},
 };
 
-/// The longest single wait in librdkafka, so that a caller in a hurry isn't retained.
+/// The longest single wait in librdkafka, so that a caller in a hurry isn't delayed.
 const SLICE: Duration = Duration::from_millis(100);
 
 type MemberClient = BaseConsumer<Rebalances>;
@@ -335,9 +335,9 @@ impl GroupMember {
         if self.held.remove(&partition).is_none() {
             return;
         }
-        let reported = polled.assigned.len();
+        let assigned_before = polled.assigned.len();
         polled.assigned.retain(|assigned| assigned.partition != partition);
-        if polled.assigned.len() == reported {
+        if polled.assigned.len() == assigned_before {
             polled.revoked.push(partition);
         }
     }

@@ -46,7 +46,7 @@ fn three_replicas_are_as_the_model_says_of_one() {
     runtime.block_on(async { drop(replicas) });
 }
 
-/// `redis-cli` sees what is retained: one small hash for a key, which goes by itself.
+/// `redis-cli` sees what is stored: one small hash for a key, which goes by itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn by_redis_own_clock_keys_are_prefixed_and_expire() {
     let redis = Redis::start().unwrap();

@@ -251,7 +251,7 @@ impl Warehouse {
                 .with("to_ms", start_ms(last.saturating_add(1)))
         };
         let condition = format!("{} AND {HOURS}", scope.condition());
-        // Unmerged rows: other occurrences of a receipt are resolved below.
+        // Unmerged rows: other occurrences of a receipt are read below.
         let sql = format!(
             "SELECT DISTINCT toString(receipt_id) FROM receipts PREWHERE {condition} AND {WITHIN} LIMIT {}",
             ARRIVALS_MAX + 1

@@ -151,12 +151,12 @@ impl Warehouse {
     /// Whether a log that begins so holds every record that the ledger knows of.
     async fn all_in(&self, log: &[LogBegin]) -> Result<bool, WarehouseError> {
         let call = SqlStatement::new("SELECT DISTINCT epoch, partition FROM ledger");
-        let existing: Vec<(u32, u32)> = match self.rows("ledger_partitions", call.slow()).await {
-            Ok(existing) => existing,
+        let partitions: Vec<(u32, u32)> = match self.rows("ledger_partitions", call.slow()).await {
+            Ok(partitions) => partitions,
             Err(WarehouseError::Damaged(_)) => return Ok(false),
             Err(error) => return Err(error),
         };
-        for (epoch, partition) in existing {
+        for (epoch, partition) in partitions {
             let mut begins = log.iter();
             let begin = begins.find(|begin| (begin.epoch, begin.partition) == (epoch, partition));
             let first = self.first_offset(epoch, partition).await?;

@@ -13,7 +13,7 @@ use crate::{SqlStatement, Warehouse, WarehouseError};
 /// Payloads of an ID that one query returns.
 const PAYLOADS_MAX: usize = 100;
 
-/// Receipts that an ID is resolved among.
+/// Receipts that an ID is searched among.
 #[derive(Debug, Clone)]
 pub enum ReceiptsOf {
     /// Receipts that name a publisher's domains; only those of a key, if one is given: SHA-256 of

@@ -63,7 +63,7 @@ pub struct RejectedCursor {
     pub position: u128,
 }
 
-/// A rejected receipt, with all that is retained but its bytes.
+/// A rejected receipt, with all that is stored but its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rejected {
     /// Position in the log.

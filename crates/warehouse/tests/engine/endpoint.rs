@@ -174,7 +174,7 @@ fn compressed_bodies_go_both_ways() {
         assert_eq!(
             sql(&database, "SELECT count() FROM numbers").await,
             "1000\n",
-            "nothing of a broken body is retained"
+            "nothing of a broken body is stored"
         );
     });
 }

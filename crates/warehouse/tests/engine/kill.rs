@@ -11,7 +11,7 @@ use crate::harness::{Receipt, insert, insert_rejected, line, position, rejected,
 const ROUNDS: u32 = 12;
 const ROWS: u64 = 40;
 
-/// The child: continues after the blocks that it is reported are acknowledged, and says each one's
+/// The child: continues after the blocks whose acknowledgement its input names, and says each one's
 /// number when it is.
 pub(crate) async fn insert_until_killed(dir: &Path, first: u64) {
     let config = WarehouseConfig::default();

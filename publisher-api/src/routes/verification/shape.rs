@@ -191,9 +191,9 @@ impl DomainCheck {
                     "no token of your account waits to be found: ask for one with POST /api/v1/verification/generate"
                 }
                 Unproven::NotFound => {
-                    "no open token was found: attempts says what was searched for, what was there, and what to change"
+                    "no open token was found: attempts says what was expected, what was there, and what to change"
                 }
-                Unproven::Unreachable => "it couldn't be searched for now: attempts says why",
+                Unproven::Unreachable => "it couldn't be checked now: attempts says why",
                 Unproven::NotChecked => {
                     "a token waits to be found, and this key may not look for it: check with a key that has the scope write too"
                 }
@@ -212,7 +212,7 @@ impl DomainCheck {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Attempt {
     pub(super) method: Method,
-    /// Record that was searched for; `<token>` represents what generate answered.
+    /// Record that was expected; `<token>` represents what generate answered.
     pub(super) expected: Record,
     pub(super) outcome: ProofOutcome,
     /// Content of the location, cut.

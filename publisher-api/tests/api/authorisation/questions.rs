@@ -15,7 +15,7 @@ struct Question {
 }
 
 impl Questions {
-    /// Queries since the last time. The caller is resolved only where it isn't cached,
+    /// Queries since the last time. The caller is read only where it isn't cached,
     /// before anything is known of what is requested; the others are the process's own.
     pub(super) fn take(&self) -> Vec<String> {
         let mut asked = std::mem::take(&mut *self.0.lock());

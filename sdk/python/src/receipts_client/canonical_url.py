@@ -77,7 +77,7 @@ def _a_labels(host: str) -> str:
     """Return A-labels as UTS 46 makes them. Raises ``UnicodeError`` where Python can't tell.
 
     The codec is that of IDNA 2003. A name that it changes may have another form in UTS 46, apart
-    from two letters that are existing.
+    from two letters that are known.
     """
     name = unicodedata.normalize("NFC", "".join(map(str.lower, _DOTS.sub(".", host))))
     if name.encode("idna").decode("idna") != name.replace("ß", "ss").replace("ς", "σ"):
