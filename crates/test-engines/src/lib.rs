@@ -3,8 +3,8 @@
 //! any way.
 //!
 //! ```no_run
-//! let kafka = test_engines::Kafka::shared()?; // one for the whole test binary; use topics of your
-//! own println!("{}", kafka.bootstrap());
+//! let kafka = test_engines::Kafka::shared()?; // for the whole test binary; use your own topics
+//! println!("{}", kafka.bootstrap());
 //! let mine = test_engines::Kafka::start()?; // one of your own, to kill and to freeze
 //! mine.kill()?;
 //! mine.restart()?; // the same data, the same ports
