@@ -90,7 +90,7 @@ class Journal:
 class Leftover:
     """A list of receipts, or a sealed batch, of a process that ended.
 
-    ``damaged`` are the runs of bytes that can't be read, of a file that is retained as ``retained``.
+    ``damaged`` are the runs of bytes that can't be read, of a file that is stored as ``retained``.
     """
 
     stem: str
@@ -102,7 +102,10 @@ class Leftover:
 
 
 class Spool:
-    """A slot of a spool directory. ``retained_bytes_max`` bounds ``rejected`` and ``damaged`` each."""
+    """A slot of a spool directory.
+
+    ``retained_bytes_max`` bounds ``rejected`` and ``damaged`` each.
+    """
 
     def __init__(self, directory: Path, retained_bytes_max: int) -> None:
         self._directory = directory
