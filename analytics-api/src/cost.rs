@@ -19,77 +19,71 @@
 //!
 //! Never more than [`COST_MAX`], nor than the key may ask in a minute at all.
 
-use axum::extract::Query;
-use http::{Request, Uri};
+use axum::extract::Request;
 use jiff::Timestamp;
-use jiff::civil::Date;
 use jiff::tz::TimeZone;
+use web::params::{Params, ParsedQuery};
 
-use crate::buckets::{INTERVALS, Interval};
-use crate::format::{ALL, Format};
-use crate::parameters::FORMAT;
+use crate::buckets::Interval;
+use crate::format::Format;
+use crate::range::instant;
+use crate::routes::timeseries::question::{groups, interval};
 use crate::waiting::preferred_wait_s;
 
 /// The most that one question costs.
 pub const COST_MAX: u32 = 20;
 /// Cost of a live stream.
 const LIVE: u32 = 5;
-/// A stream without `limit` may have any number of rows.
-const ROWS_OF_STREAM: u64 = u64::MAX;
 const DAY_S: i64 = 86_400;
 
-/// The units of a request, 1 to [`COST_MAX`]. What can't be answered costs as much as a question of
-/// the same form could.
+/// The units of a request, 1 to [`COST_MAX`], by its query as [`parse`](crate::parameters::parse)
+/// has left it. A query that can't be parsed costs 1: nothing more is done with it.
 #[must_use]
-pub fn of_request<B>(request: &Request<B>) -> u32 {
-    let waits = if request.uri().path().starts_with("/api/v1/receipts/") {
-        preferred_wait_s(request.headers()).map_or(0, |wait_s| wait_s.div_ceil(10))
-    } else {
-        0
-    };
-    units(request.uri(), wants_rows(request), Timestamp::now()) + waits
-}
-
-/// Cost by the address, whether rows are wanted rather than JSON, and the time.
-#[must_use]
-pub fn units(uri: &Uri, rows: bool, now: Timestamp) -> u32 {
-    let Some(end) = uri.path().strip_prefix("/api/v1/analytics/") else {
+pub fn of_request(request: &Request) -> u32 {
+    let path = request.uri().path();
+    let Some(Ok(params)) = request.extensions().get::<ParsedQuery>() else {
         return 1;
     };
+    if path.starts_with("/api/v1/receipts/") {
+        return 1 + preferred_wait_s(request.headers()).map_or(0, |wait_s| wait_s.div_ceil(10));
+    }
+    let rows = !matches!(Format::wanted(request.headers(), params), Ok(Format::Json) | Err(_));
+    path.strip_prefix("/api/v1/analytics/")
+        .map_or(1, |end| units(end, params, rows, Timestamp::now()))
+}
+
+/// Cost by the end of the address, its parameters, whether rows are wanted rather than JSON, and
+/// the time. What a parameter that can't be read would add isn't counted.
+fn units(end: &str, params: &Params, rows: bool, now: Timestamp) -> u32 {
     if end == "live" {
         return LIVE;
     }
-    let params = QueryParameters::of(uri);
+    let interval = (end == "timeseries").then(|| interval(params).unwrap_or(Interval::Day));
+    let range_s = range_s(params, interval, now).unwrap_or(0);
     let mut cost = 1;
-    let range_s = range_s(&params, end == "timeseries", now);
-    cost += match range_s.unwrap_or(0) / DAY_S {
+    cost += match range_s / DAY_S {
         ..=93 => 0,
         94..=366 => 1,
         367..=1_830 => 2,
         _ => 4,
     };
-    if params.get("compare").is_some() {
-        cost += 1;
-    }
+    cost += u32::from(params.get("compare").is_some());
     cost += u32::from(params.get("q").is_some());
     let sort = params.get("sort").map(|sort| sort.trim_start_matches('-'));
     cost += u32::from(matches!(sort, Some("lastSeen" | "name")));
-    if end == "timeseries" {
-        let groups = params
-            .get("groupBy")
-            .map_or(0, |groups| groups.split(',').take(2).count());
+    if let Some(interval) = interval {
+        let groups = groups(params).map_or(0, |groups| groups.len());
         cost += u32::try_from(groups).unwrap_or(0);
-        cost += match points(&params, range_s) {
+        cost += match range_s / interval.usual_seconds() {
             ..=500 => 0,
             501..=1_000 => 1,
             _ => 2,
         };
     }
     if end == "receipts" {
-        let limit: Option<u64> = params.get("limit").and_then(|limit| limit.parse().ok());
+        let limit = params.count("limit", u32::MAX).unwrap_or(None);
         cost += if rows {
-            let thousands = limit.unwrap_or(ROWS_OF_STREAM).div_ceil(1_000);
-            u32::try_from(thousands).unwrap_or(COST_MAX).min(COST_MAX)
+            limit.map_or(COST_MAX, |limit| limit.div_ceil(1_000)).min(COST_MAX)
         } else {
             match limit.unwrap_or(0) {
                 ..=250 => 0,
@@ -101,77 +95,48 @@ pub fn units(uri: &Uri, rows: bool, now: Timestamp) -> u32 {
     cost.min(COST_MAX)
 }
 
-/// The parameters, whether they are right or not.
-struct QueryParameters(Vec<(String, String)>);
-
-impl QueryParameters {
-    fn of(uri: &Uri) -> Self {
-        Self(Query::try_from_uri(uri).map_or_else(|_| Vec::new(), |Query(pairs)| pairs))
-    }
-
-    fn get(&self, name: &str) -> Option<&str> {
-        let found = self.0.iter().find(|(given, _)| given == name);
-        found.map(|(_, value)| value.as_str())
-    }
-}
-
-/// Length of the range, as far as one is given.
-fn range_s(params: &QueryParameters, of_series: bool, now: Timestamp) -> Option<i64> {
-    let at = |name| params.get(name).and_then(instant).map(Timestamp::as_second);
+/// Length of the range, as far as one is given; of a time series by its interval. A date is taken
+/// as UTC's: hours make no difference here.
+fn range_s(params: &Params, interval: Option<Interval>, now: Timestamp) -> Option<i64> {
+    let at = |name| instant(params, name, &TimeZone::UTC).ok().flatten();
     let length = match (at("from"), at("to")) {
-        (Some(from), Some(to)) => to - from,
-        (Some(from), None) => now.as_second() - from,
-        (None, Some(_)) if of_series => {
-            let interval = interval(params);
+        (Some(from), Some(to)) => to.as_second() - from.as_second(),
+        (Some(from), None) => now.as_second() - from.as_second(),
+        (None, Some(_)) => interval.map_or(i64::MAX, |interval| {
             i64::try_from(interval.default_points()).unwrap_or(i64::MAX) * interval.usual_seconds()
-        }
-        (None, Some(_)) => i64::MAX,
+        }),
         (None, None) => return None,
     };
     Some(length.max(0))
 }
 
-/// A date is taken as UTC's: hours make no difference here.
-fn instant(text: &str) -> Option<Timestamp> {
-    let date = |text: &str| text.parse::<Date>().ok()?.to_zoned(TimeZone::UTC).ok();
-    match text.len() {
-        10 => date(text).map(|at| at.timestamp()),
-        // An unescaped + arrives as a space.
-        11..=40 => text.replace(' ', "+").parse().ok(),
-        _ => None,
-    }
-}
-
-fn interval(params: &QueryParameters) -> Interval {
-    let named = |interval: &Interval| params.get("interval") == Some(interval.name());
-    INTERVALS.into_iter().find(named).unwrap_or(Interval::Day)
-}
-
-fn points(params: &QueryParameters, range_s: Option<i64>) -> i64 {
-    range_s.map_or(0, |range_s| range_s / interval(params).usual_seconds())
-}
-
-/// Whether the answer will be rows: decided as the answer's own form is.
-fn wants_rows<B>(request: &Request<B>) -> bool {
-    let params = QueryParameters::of(request.uri());
-    match params.get(FORMAT.name) {
-        Some(name) => ALL
-            .iter()
-            .any(|format| format.name() == name && *format != Format::Json),
-        None => matches!(Format::of(request.headers(), &ALL), Ok(Format::Csv | Format::Ndjson)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use axum::body::Body;
+    use http::Uri;
+    use http::request::Builder;
     use proptest::prelude::*;
 
     use super::*;
+    use crate::parameters::read;
+    use crate::routes::dashboard::PATH as DASHBOARD;
+    use crate::routes::receipt::PATH as RECEIPT;
+    use crate::routes::receipts::PATH as RECEIPTS;
 
     fn at(address: &str, rows: bool) -> u32 {
         let now = "2026-01-01T00:00:00Z".parse().unwrap();
-        units(&format!("/api/v1/analytics/{address}").parse().unwrap(), rows, now)
+        let uri: Uri = format!("/api/v1/analytics/{address}").parse().unwrap();
+        let end = uri.path().strip_prefix("/api/v1/analytics/").unwrap();
+        read(&uri, uri.path()).map_or(1, |params| units(end, &params, rows, now))
+    }
+
+    /// The cost of a request for the address `path`.
+    fn of(request: Builder, path: &str) -> u32 {
+        let mut request = request.body(Body::empty()).unwrap();
+        let parsed = read(request.uri(), path);
+        request.extensions_mut().insert(parsed);
+        of_request(&request)
     }
 
     #[test]
@@ -179,8 +144,9 @@ mod tests {
         for address in ["dashboard", "timeseries", "receipts", "clients", "content/x"] {
             assert_eq!(at(address, false), 1, "{address}");
         }
-        let receipt = "/api/v1/receipts/x?from=1970-01-01&to=2199-01-01";
-        assert_eq!(units(&receipt.parse().unwrap(), false, Timestamp::now()), 1);
+        for faulty in ["?from=1970-01-01&form=csv", "?from=1970-01-01&from=1970-01-01"] {
+            assert_eq!(at(&format!("receipts{faulty}"), true), 1, "{faulty}");
+        }
     }
 
     #[test]
@@ -242,35 +208,38 @@ mod tests {
             (&["*/*"], 4),
             (&["image/png"], 4),
         ] {
-            let mut request = Request::get("/api/v1/analytics/receipts?limit=5000");
+            let mut request = Request::get(format!("{RECEIPTS}?limit=5000"));
             for line in accept {
                 request = request.header("accept", *line);
             }
-            assert_eq!(of_request(&request.body(()).unwrap()), cost, "{accept:?}");
+            assert_eq!(of(request, RECEIPTS), cost, "{accept:?}");
         }
         for (format, cost) in [("csv", 6), ("ndjson", 6), ("json", 4), ("xls", 4)] {
-            let address = format!("/api/v1/analytics/receipts?limit=5000&format={format}");
+            let address = format!("{RECEIPTS}?limit=5000&format={format}");
             let request = Request::get(address).header("accept", if cost == 4 { "text/csv" } else { "*/*" });
-            assert_eq!(of_request(&request.body(()).unwrap()), cost, "{format}");
+            assert_eq!(of(request, RECEIPTS), cost, "{format}");
         }
     }
 
     #[test]
     fn waiting_costs_by_its_time() {
-        for (path, wait, cost) in [
-            ("/api/v1/receipts/x", "wait=0", 1),
-            ("/api/v1/receipts/x", "wait=10", 2),
-            ("/api/v1/receipts/x", "wait=60", 4),
-            ("/api/v1/analytics/dashboard", "wait=60", 1),
+        for (path, address, wait, cost) in [
+            (RECEIPT, "/api/v1/receipts/x", "wait=0", 1),
+            (RECEIPT, "/api/v1/receipts/x", "wait=10", 2),
+            (RECEIPT, "/api/v1/receipts/x", "wait=60", 4),
+            (DASHBOARD, DASHBOARD, "wait=60", 1),
         ] {
-            let request = Request::get(path).header("prefer", wait).body(()).unwrap();
-            assert_eq!(of_request(&request), cost, "{path} {wait}");
+            let request = Request::get(address).header("prefer", wait);
+            assert_eq!(of(request, path), cost, "{address} {wait}");
         }
     }
 
     proptest! {
         #[test]
-        fn any_address_costs_something_bounded(address in "[a-z/]{0,12}[?][a-zA-Z0-9=&%+:-]{0,60}", rows: bool) {
+        fn any_address_costs_something_bounded(
+            address in "(dashboard|timeseries|receipts)[?](from|to|limit|interval)=[a-zA-Z0-9%+:-]{1,40}",
+            rows: bool,
+        ) {
             prop_assert!((1..=COST_MAX).contains(&at(&address, rows)));
         }
 
@@ -280,17 +249,18 @@ mod tests {
         fn never_less_for_more(days in 0..4_000_i64, more in 0..4_000_i64, limit in 1..3_000_u32, rows: bool) {
             let end = |days: i64| Timestamp::from_second(1_700_000_000 + days * DAY_S).unwrap().to_string();
             let (start, short, long) = (end(0), end(days), end(days + more));
-            for path in ["timeseries", "receipts"] {
-                let of = |to: &str, limit: u32, interval: &str| {
-                    let cost = at(&format!("{path}?from={start}&to={to}&limit={limit}&interval={interval}"), rows);
-                    let turned = at(&format!("{path}?interval={interval}&limit={limit}&to={to}&from={start}"), rows);
-                    assert_eq!(cost, turned);
-                    cost
-                };
-                prop_assert!(of(&short, limit, "day") <= of(&long, limit, "day"));
-                prop_assert!(of(&short, limit, "day") <= of(&short, limit, "hour"));
-                prop_assert!(of(&short, limit, "day") <= of(&short, limit + 700, "day"));
+            let of = |to: &str, more: &str| {
+                let cost = at(&format!("{more}&from={start}&to={to}"), rows);
+                let (path, last) = more.split_once('?').unwrap();
+                assert_eq!(at(&format!("{path}?to={to}&from={start}&{last}"), rows), cost);
+                cost
+            };
+            for question in ["timeseries?interval=day", "receipts?limit=100"] {
+                prop_assert!(of(&short, question) <= of(&long, question));
             }
+            prop_assert!(of(&short, "timeseries?interval=day") <= of(&short, "timeseries?interval=hour"));
+            let page = |limit: u32| of(&short, &format!("receipts?limit={limit}"));
+            prop_assert!(page(limit) <= page(limit + 700));
         }
     }
 }

@@ -10,10 +10,11 @@ use axum::Extension;
 use axum::response::sse::{KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use cursors::EventId;
-use http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
 use service::problem::{Kind, Problem};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
+use web::params::Params;
 use web::{Credential, Failure};
 
 use super::position;
@@ -21,7 +22,7 @@ use super::subscriber::Begin;
 use super::{Live, Subscription};
 use crate::access::Access;
 use crate::answers::Refusals;
-use crate::parameters::{self, DOMAIN, Query, TZ};
+use crate::parameters::{DOMAIN, Query, TZ};
 use crate::range;
 use crate::state::AnalyticsState;
 
@@ -68,10 +69,9 @@ pub(crate) async fn live(
     Extension(live): Extension<Arc<Live>>,
     Extension(principal): Extension<Arc<Principal>>,
     headers: HeaderMap,
-    uri: Uri,
+    params: Params,
 ) -> Result<Response, Failure> {
     accepted(&headers)?;
-    let params = parameters::read(&uri, PARAMETERS)?;
     let scope = access.scope(&params)?;
     let (zone, tz) = range::time_zone(&params)?;
     let subscription = Subscription {

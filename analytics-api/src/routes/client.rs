@@ -6,7 +6,6 @@ use accounts::Principal;
 use axum::Extension;
 use axum::extract::{Path, State};
 use axum::response::Response;
-use http::{HeaderMap, Uri};
 use serde::Serialize;
 use usage::ClientKeyUsage;
 use utoipa::ToSchema;
@@ -17,12 +16,12 @@ use web::{Failure, rfc3339_ms};
 
 use super::summary::{self, SummaryRows};
 use super::top;
-use crate::access::Access;
 use crate::answers::{ByTrust, ContentCount, PurposeCounts, Refusals, TotalsByTrust, labelled};
-use crate::format::reply::{Complete, Reply};
+use crate::format::reply::Complete;
 use crate::format::table::{Table, Tabular};
-use crate::parameters::{self, DOMAIN, ENTRIES, MEMBERS, Query, RANGE, ROWS, TOP_LIMIT};
-use crate::selection::{OpenRange, everything, filter};
+use crate::parameters::{DOMAIN, ENTRIES, MEMBERS, Query, RANGE, ROWS, TOP_LIMIT};
+use crate::receipt_query::ReceiptQuery;
+use crate::selection::everything;
 use crate::signers::{Signer, Signers};
 use crate::state::AnalyticsState;
 
@@ -127,18 +126,18 @@ impl Tabular for ClientActivity {
 )]
 pub(crate) async fn client(
     State(app): State<Arc<AnalyticsState>>,
-    access: Access,
     Extension(principal): Extension<Arc<Principal>>,
     Path(client_id): Path<String>,
-    headers: HeaderMap,
-    uri: Uri,
+    ReceiptQuery {
+        access,
+        params,
+        reply,
+        scope,
+        range,
+        filter,
+    }: ReceiptQuery,
 ) -> Result<Response, Failure> {
-    let params = parameters::read(&uri, PARAMETERS)?;
-    let reply = Reply::of(headers, &uri, &params)?;
     let client_id = parse_uuid("clientId", &client_id)?;
-    let scope = access.scope(&params)?;
-    let range = OpenRange::of(&params)?;
-    let filter = filter(&access, &params, range.start_ms(), range.end_ms())?;
     let top_max = top(&app, &params)?;
     let (completeness, stats) = app
         .ask(access.account_id(), async |snapshot| {

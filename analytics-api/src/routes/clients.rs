@@ -4,14 +4,12 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
-use http::{HeaderMap, Uri};
 use serde::Serialize;
 use usage::ClientUsage;
 use utoipa::ToSchema;
 use web::{Failure, rfc3339_ms};
 
 use super::top;
-use crate::access::Access;
 use crate::answers::{ByTrust, Refusals};
 use crate::format::reply::Complete;
 use crate::format::table::{Table, Tabular};
@@ -120,17 +118,15 @@ impl Tabular for TopClientList {
 )]
 pub(crate) async fn clients(
     State(app): State<Arc<AnalyticsState>>,
-    access: Access,
-    headers: HeaderMap,
-    uri: Uri,
-) -> Result<Response, Failure> {
-    let ReceiptQuery {
+    ReceiptQuery {
+        access,
         params,
         reply,
         scope,
         range,
         filter,
-    } = ReceiptQuery::read(&access, headers, &uri, PARAMETERS)?;
+    }: ReceiptQuery,
+) -> Result<Response, Failure> {
     let query = RankingQuery::of(&params, CLIENT_ORDERS, top(&app, &params)?)?;
     let (completeness, top) = app
         .ask(access.account_id(), async |snapshot| {

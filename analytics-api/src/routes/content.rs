@@ -6,14 +6,12 @@ use accounts::Principal;
 use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
-use http::{HeaderMap, Uri};
 use serde::Serialize;
 use usage::EntryUsage;
 use utoipa::ToSchema;
 use web::{Failure, rfc3339_ms};
 
 use super::top;
-use crate::access::Access;
 use crate::answers::{ByTrust, Refusals};
 use crate::format::reply::Complete;
 use crate::format::table::{Table, Tabular};
@@ -107,18 +105,16 @@ impl Tabular for TopContentList {
 )]
 pub(crate) async fn content(
     State(app): State<Arc<AnalyticsState>>,
-    access: Access,
     Extension(principal): Extension<Arc<Principal>>,
-    headers: HeaderMap,
-    uri: Uri,
-) -> Result<Response, Failure> {
-    let ReceiptQuery {
+    ReceiptQuery {
+        access,
         params,
         reply,
         scope,
         range,
         filter,
-    } = ReceiptQuery::read(&access, headers, &uri, PARAMETERS)?;
+    }: ReceiptQuery,
+) -> Result<Response, Failure> {
     let query = RankingQuery::of(&params, CONTENT_ORDERS, top(&app, &params)?)?;
     let search = EntrySearch::of(&app, &principal, &query.page).await?;
     let (completeness, top) = app

@@ -6,7 +6,6 @@ use accounts::Principal;
 use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
-use http::{HeaderMap, Uri};
 use serde::Serialize;
 use usage::DashboardStats;
 use utoipa::ToSchema;
@@ -15,7 +14,6 @@ use web::{Failure, rfc3339};
 
 use super::TOP;
 use super::summary::{self, SummaryRows};
-use crate::access::Access;
 use crate::answers::{ContentCount, OperatorCount, PurposeCounts, Refusals, TotalsByTrust, labelled};
 use crate::format::reply::Complete;
 use crate::format::table::{Table, Tabular};
@@ -114,18 +112,16 @@ impl Tabular for Dashboard {
 )]
 pub(crate) async fn dashboard(
     State(app): State<Arc<AnalyticsState>>,
-    access: Access,
     Extension(principal): Extension<Arc<Principal>>,
-    headers: HeaderMap,
-    uri: Uri,
-) -> Result<Response, Failure> {
-    let ReceiptQuery {
+    ReceiptQuery {
+        access,
         params,
         reply,
         scope,
         range,
         filter,
-    } = ReceiptQuery::read(&access, headers, &uri, PARAMETERS)?;
+    }: ReceiptQuery,
+) -> Result<Response, Failure> {
     let before = range.previous(&params)?;
     let top_max = app.config.top_max;
     let top_max = params.integer("limit", 0..=top_max)?.unwrap_or(TOP.min(top_max));

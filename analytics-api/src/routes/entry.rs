@@ -6,7 +6,6 @@ use accounts::Principal;
 use axum::Extension;
 use axum::extract::{Path, State};
 use axum::response::Response;
-use http::{HeaderMap, Uri};
 use serde::Serialize;
 use usage::ContentStats;
 use utoipa::ToSchema;
@@ -16,13 +15,13 @@ use web::{Failure, rfc3339_ms};
 
 use super::summary::{self, SummaryRows};
 use super::top;
-use crate::access::Access;
 use crate::answers::{ClientCount, PurposeCounts, Refusals, TotalsByTrust};
-use crate::format::reply::{Complete, Reply};
+use crate::format::reply::Complete;
 use crate::format::table::{Table, Tabular};
 use crate::labels::{Labelled, Labels};
-use crate::parameters::{self, CLIENTS, DOMAIN, MEMBERS, Query, RANGE, ROWS, TOP_LIMIT};
-use crate::selection::{OpenRange, everything, filter};
+use crate::parameters::{CLIENTS, DOMAIN, MEMBERS, Query, RANGE, ROWS, TOP_LIMIT};
+use crate::receipt_query::ReceiptQuery;
+use crate::selection::everything;
 use crate::signers::Signers;
 use crate::state::AnalyticsState;
 
@@ -94,18 +93,18 @@ impl Tabular for Entry {
 )]
 pub(crate) async fn entry(
     State(app): State<Arc<AnalyticsState>>,
-    access: Access,
     Extension(principal): Extension<Arc<Principal>>,
     Path(entry_id): Path<String>,
-    headers: HeaderMap,
-    uri: Uri,
+    ReceiptQuery {
+        access,
+        params,
+        reply,
+        scope,
+        range,
+        filter,
+    }: ReceiptQuery,
 ) -> Result<Response, Failure> {
-    let params = parameters::read(&uri, PARAMETERS)?;
-    let reply = Reply::of(headers, &uri, &params)?;
     let entry_id = parse_uuid("entryId", &entry_id)?;
-    let scope = access.scope(&params)?;
-    let range = OpenRange::of(&params)?;
-    let filter = filter(&access, &params, range.start_ms(), range.end_ms())?;
     let top_max = top(&app, &params)?;
     let (completeness, stats) = app
         .ask(access.account_id(), async |snapshot| {

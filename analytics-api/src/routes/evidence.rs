@@ -7,13 +7,13 @@ use axum::extract::{Path, State};
 use axum::response::Response;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use http::{HeaderMap, Uri};
+use http::HeaderMap;
 use receipt::Evidence;
 use serde::Serialize;
 use service::problem::Kind;
 use utoipa::ToSchema;
 use warehouse::{PayloadCursor, ReceiptsOf, StoredBatchSignature, StoredEvidence};
-use web::params::parse_uuid;
+use web::params::{Params, parse_uuid};
 use web::{Failure, rfc3339_ms};
 
 use super::receipt::sha256;
@@ -21,7 +21,7 @@ use crate::access::Access;
 use crate::answers::Refusals;
 use crate::cursor::ListCursor;
 use crate::format::reply::{Complete, Reply};
-use crate::parameters::{self, DOMAIN, KEY, PAYLOAD_CURSOR, Query};
+use crate::parameters::{DOMAIN, KEY, PAYLOAD_CURSOR, Query};
 use crate::selection::key_fingerprint;
 use crate::state::AnalyticsState;
 
@@ -128,10 +128,9 @@ pub(crate) async fn evidence(
     access: Access,
     Path(receipt_id): Path<String>,
     headers: HeaderMap,
-    uri: Uri,
+    params: Params,
 ) -> Result<Response, Failure> {
     let reply = Reply::json(headers)?;
-    let params = parameters::read(&uri, PARAMETERS)?;
     let receipt_id = parse_uuid("receiptId", &receipt_id)?;
     let of = ReceiptsOf::Publisher(access.scope(&params)?, key_fingerprint(&params)?);
     let after = PayloadCursor::read(&params)?;

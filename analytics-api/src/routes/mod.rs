@@ -24,6 +24,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use web::params::{InvalidQuery, Params};
 
+use crate::live::route;
 use crate::parameters::Query;
 use crate::state::AnalyticsState;
 
@@ -81,6 +82,14 @@ pub(crate) const QUERIES: [(&str, &[&[Query]]); 13] = [
     (receipt::PATH, receipt::PARAMETERS),
     (evidence::PATH, evidence::PARAMETERS),
 ];
+
+/// Parameters of the address `path`, none if it takes none.
+pub(crate) fn parameters_of(path: &str) -> &'static [&'static [Query]] {
+    let live = (route::PATH, route::PARAMETERS);
+    let mut all = QUERIES.into_iter().chain(SENDER_QUERIES).chain([live]);
+    all.find(|(queried, _)| *queried == path)
+        .map_or(&[], |(_, parameters)| parameters)
+}
 
 /// Length of a list.
 fn top(app: &AnalyticsState, params: &Params) -> Result<u32, InvalidQuery> {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
-use http::{HeaderMap, Uri};
 use serde::Serialize;
 use usage::Share;
 use utoipa::ToSchema;
@@ -12,7 +11,6 @@ use warehouse::Trust;
 use web::Failure;
 
 use super::top;
-use crate::access::Access;
 use crate::answers::{ByTrust, Refusals};
 use crate::format::reply::Complete;
 use crate::format::table::{Table, Tabular};
@@ -111,17 +109,15 @@ impl Tabular for OperatorList {
 )]
 pub(crate) async fn operators(
     State(app): State<Arc<AnalyticsState>>,
-    access: Access,
-    headers: HeaderMap,
-    uri: Uri,
-) -> Result<Response, Failure> {
-    let ReceiptQuery {
+    ReceiptQuery {
+        access,
         params,
         reply,
         scope,
         range,
         filter,
-    } = ReceiptQuery::read(&access, headers, &uri, PARAMETERS)?;
+    }: ReceiptQuery,
+) -> Result<Response, Failure> {
     let query = RankingQuery::of(&params, OPERATOR_ORDERS, top(&app, &params)?)?;
     let (completeness, top) = app
         .ask(access.account_id(), async |snapshot| {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use http::{HeaderMap, HeaderValue, Uri, header};
+use http::{HeaderMap, HeaderValue, header};
 use serde::Serialize;
 use utoipa::ToSchema;
 use warehouse::{ReceiptsOf, SenderOccurrence, SenderOutcome};
@@ -14,9 +14,10 @@ use crate::completeness::Completeness;
 use crate::format::Format;
 use crate::hints::hint;
 use crate::log_cursor::{self, LogCursor};
-use crate::parameters::{self, AFTER, OUTCOMES_LIMIT, OUTCOMES_MAX, Query};
+use crate::parameters::{AFTER, OUTCOMES_LIMIT, OUTCOMES_MAX, Query};
 use crate::sender::ProvenSender;
 use crate::state::AnalyticsState;
+use web::params::Params;
 use web::{Failure, rfc3339_ms};
 
 pub(crate) const PATH: &str = "/api/v1/client/outcomes";
@@ -153,10 +154,9 @@ pub(crate) async fn outcomes(
     State(app): State<Arc<AnalyticsState>>,
     sender: ProvenSender,
     headers: HeaderMap,
-    uri: Uri,
+    params: Params,
 ) -> Result<Response, Failure> {
     Format::of(&headers, &[Format::Ndjson])?;
-    let params = parameters::read(&uri, PARAMETERS)?;
     let mut cursor = params
         .get("after")
         .map(LogCursor::read)

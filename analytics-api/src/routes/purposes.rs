@@ -4,12 +4,10 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
-use http::{HeaderMap, Uri};
 use serde::Serialize;
 use utoipa::ToSchema;
 use web::Failure;
 
-use crate::access::Access;
 use crate::answers::{ByTrust, Refusals};
 use crate::format::reply::Complete;
 use crate::format::table::{Table, Tabular};
@@ -65,17 +63,15 @@ impl Tabular for PurposeList {
 )]
 pub(crate) async fn purposes(
     State(app): State<Arc<AnalyticsState>>,
-    access: Access,
-    headers: HeaderMap,
-    uri: Uri,
-) -> Result<Response, Failure> {
-    let ReceiptQuery {
+    ReceiptQuery {
+        access,
         reply,
         scope,
         range,
         filter,
         ..
-    } = ReceiptQuery::read(&access, headers, &uri, PARAMETERS)?;
+    }: ReceiptQuery,
+) -> Result<Response, Failure> {
     let (completeness, found) = app
         .ask(access.account_id(), async |snapshot| {
             snapshot.usage().by_purpose(&scope, &filter).await

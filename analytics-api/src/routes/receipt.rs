@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use axum::extract::{Path, State};
 use axum::response::Response;
-use http::{HeaderMap, Uri};
+use http::HeaderMap;
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -19,13 +19,13 @@ use warehouse::{
 use crate::answers::{Refusals, UnlistedRejections};
 use crate::cursor::ListCursor;
 use crate::format::reply::{Complete, Reply};
-use crate::parameters::{self, DOMAIN, KEY, PAYLOAD_CURSOR, Query};
+use crate::parameters::{DOMAIN, KEY, PAYLOAD_CURSOR, Query};
 use crate::selection::key_fingerprint;
 use crate::sender::Caller;
 use crate::signers::{Signer, Signers};
 use crate::state::AnalyticsState;
 use crate::waiting::PREFERENCE_APPLIED;
-use web::params::{InvalidQuery, parse_uuid};
+use web::params::{InvalidQuery, Params, parse_uuid};
 use web::{Failure, rfc3339_ms};
 
 pub(crate) const PATH: &str = "/api/v1/receipts/{receiptId}";
@@ -192,11 +192,10 @@ pub(crate) async fn receipt(
     caller: Caller,
     Path(receipt_id): Path<String>,
     headers: HeaderMap,
-    uri: Uri,
+    params: Params,
 ) -> Result<Response, Failure> {
     let mut wait = app.waiting.begin(&caller.waiting_path(), &headers);
     let reply = Reply::json(headers)?;
-    let params = parameters::read(&uri, PARAMETERS)?;
     let receipt_id = parse_uuid("receiptId", &receipt_id)?;
     let after = PayloadCursor::read(&params)?;
     let of = match &caller {

@@ -6,7 +6,6 @@ use accounts::Principal;
 use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
-use http::{HeaderMap, Uri};
 use serde::Serialize;
 use service::problem::{Kind, Problem};
 use utoipa::ToSchema;
@@ -16,7 +15,6 @@ use web::stream::BrokenOff;
 use web::{Failure, rfc3339_ms};
 
 use super::receipt::sha256;
-use crate::access::Access;
 use crate::answers::Refusals;
 use crate::cursor::ListCursor;
 use crate::format::reply::Complete;
@@ -272,18 +270,16 @@ impl PageWalk {
 )]
 pub(crate) async fn receipts(
     State(app): State<Arc<AnalyticsState>>,
-    access: Access,
     Extension(principal): Extension<Arc<Principal>>,
-    headers: HeaderMap,
-    uri: Uri,
-) -> Result<Response, Failure> {
-    let ReceiptQuery {
+    ReceiptQuery {
         params,
         reply,
         scope,
         range,
         filter,
-    } = ReceiptQuery::read(&access, headers, &uri, PARAMETERS)?;
+        ..
+    }: ReceiptQuery,
+) -> Result<Response, Failure> {
     let after = NewestCursor::read(&params)?;
     let rows_max = match reply.form() {
         None => PAGE_MAX,

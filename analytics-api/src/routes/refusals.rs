@@ -17,7 +17,7 @@ use crate::answers;
 use crate::cursor::ListCursor;
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
-use crate::parameters::{self, BY_REASON, CURSOR, DOMAIN, Query, RANGE, REASON, REFUSALS_LIMIT, ROWS};
+use crate::parameters::{BY_REASON, CURSOR, DOMAIN, Query, RANGE, REASON, REFUSALS_LIMIT, ROWS};
 use crate::selection::OpenRange;
 use crate::state::AnalyticsState;
 use web::params::{InvalidQuery, Params};
@@ -133,9 +133,9 @@ pub(crate) async fn refusals(
     State(app): State<Arc<AnalyticsState>>,
     access: Access,
     headers: HeaderMap,
+    params: Params,
     uri: Uri,
 ) -> Result<Response, Failure> {
-    let params = parameters::read(&uri, PARAMETERS)?;
     let reply = Reply::of(headers, &uri, &params)?;
     let scope = access.scope(&params)?;
     let range = OpenRange::of(&params)?;

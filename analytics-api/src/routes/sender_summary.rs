@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
-use http::{HeaderMap, Uri};
+use http::HeaderMap;
 use serde::Serialize;
 use service::instant::now_ms;
 use usage::UnattributedHost;
@@ -15,9 +15,10 @@ use warehouse::ReasonSummary;
 use crate::answers::Refusals;
 use crate::format::reply::{Complete, Reply};
 use crate::hints::hint;
-use crate::parameters::{self, Query};
+use crate::parameters::Query;
 use crate::sender::ProvenSender;
 use crate::state::AnalyticsState;
+use web::params::Params;
 use web::{Failure, rfc3339_ms};
 
 pub(crate) const PATH: &str = "/api/v1/client/summary";
@@ -120,10 +121,9 @@ pub(crate) async fn sender_summary(
     State(app): State<Arc<AnalyticsState>>,
     sender: ProvenSender,
     headers: HeaderMap,
-    uri: Uri,
+    _: Params,
 ) -> Result<Response, Failure> {
     let reply = Reply::json(headers)?;
-    parameters::read(&uri, PARAMETERS)?;
     // Whole days, so that the answer's tag changes once a day if nothing else does.
     let from_ms = (now_ms().div_euclid(DAY_MS) - DAYS) * DAY_MS;
     let key = &sender.key_fingerprint;

@@ -1,7 +1,7 @@
 //! `GET /api/v1/analytics/timeseries`: values over time, empty buckets as 0.
 
 mod names;
-mod question;
+pub(crate) mod question;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,10 +25,11 @@ use crate::answers::{ByTrust, Refusals};
 use crate::format::reply::{Complete, Reply};
 use crate::format::table::{Table, Tabular};
 use crate::parameters::{
-    self, CLIENTS, COMPARE, DOMAIN, ENTRIES, GROUP_BY, INTERVAL, MEMBERS, METRIC, Query, RANGE, ROWS, SERIES_LIMIT,
+    CLIENTS, COMPARE, DOMAIN, ENTRIES, GROUP_BY, INTERVAL, MEMBERS, METRIC, Query, RANGE, ROWS, SERIES_LIMIT,
 };
 use crate::selection::{filter, purposes};
 use crate::state::AnalyticsState;
+use web::params::Params;
 use web::{Failure, rfc3339};
 
 pub(crate) const PATH: &str = "/api/v1/analytics/timeseries";
@@ -277,9 +278,9 @@ pub(crate) async fn timeseries(
     access: Access,
     Extension(principal): Extension<Arc<Principal>>,
     headers: HeaderMap,
+    params: Params,
     uri: Uri,
 ) -> Result<Response, Failure> {
-    let params = parameters::read(&uri, PARAMETERS)?;
     let reply = Reply::of(headers, &uri, &params)?;
     let scope = access.scope(&params)?;
     let question = TimeseriesQuery::of(&params, &app.config, Timestamp::now())?;

@@ -72,9 +72,7 @@ impl TimeseriesQuery {
         let metric = params
             .choice("metric", &METRICS.map(|m| (m.0, m)))?
             .unwrap_or(METRICS[0]);
-        let interval = params
-            .choice("interval", &INTERVALS.map(|i| (i.name(), i)))?
-            .unwrap_or(Interval::Day);
+        let interval = interval(params)?;
         let groups = groups(params)?;
         let limit = params.count("limit", config.series_max)?;
         if limit.is_some() && groups.is_empty() {
@@ -120,8 +118,14 @@ impl TimeseriesQuery {
     }
 }
 
+/// The parameter `interval`.
+pub(crate) fn interval(params: &Params) -> Result<Interval, InvalidQuery> {
+    let given = params.choice("interval", &INTERVALS.map(|interval| (interval.name(), interval)))?;
+    Ok(given.unwrap_or(Interval::Day))
+}
+
 /// The parameter `groupBy`: a group, or two of them with a comma between.
-fn groups(params: &Params) -> Result<Vec<(&'static str, GroupBy)>, InvalidQuery> {
+pub(crate) fn groups(params: &Params) -> Result<Vec<(&'static str, GroupBy)>, InvalidQuery> {
     let name = "groupBy";
     let given = params.get(name).into_iter().flat_map(|text| text.split(','));
     let groups = given.map(|text| parse_choice(name, text, &GROUPS.map(|group| (group.0, group))));
