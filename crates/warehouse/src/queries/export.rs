@@ -100,8 +100,19 @@ pub(super) struct ReceiptRow {
     content: [u8; 32],
     #[serde(with = "clickhouse::serde::uuid")]
     client: Uuid,
-    /// The rest, in the order of [`ExportedReceipt`].
-    texts: Vec<String>,
+    client_name_text: String,
+    client_version_text: String,
+    organization_text: String,
+    algorithm_text: String,
+    purpose_text: String,
+    context_text: String,
+    dataset_id_text: String,
+    model_id_text: String,
+    query_id_text: String,
+    session_id_text: String,
+    study_id_text: String,
+    researcher_id_text: String,
+    operator_text: String,
     fingerprint: [u8; 32],
     verified: bool,
 }
@@ -111,9 +122,13 @@ pub(super) const KEY: &str = "publisher AS name, toUnixTimestamp64Milli(timestam
 /// Columns that [`ReceiptRow`] has beside the key.
 pub(super) const REST: &str = "length(positions) AS occurrences, toUnixTimestamp64Milli(received_at) AS received_ms,
     toString(url) AS url_text, CAST(content_hash AS FixedString(32)) AS content, CAST(client_id AS UUID) AS client,
-    [toString(client_name), toString(client_version), toString(organization), toString(algorithm), toString(purpose),
-    toString(context), toString(dataset_id), toString(model_id), toString(query_id), toString(session_id),
-    toString(study_id), toString(researcher_id), tupleElement(stamp, 2)] AS texts,
+    toString(client_name) AS client_name_text, toString(client_version) AS client_version_text,
+    toString(organization) AS organization_text, toString(algorithm) AS algorithm_text,
+    toString(purpose) AS purpose_text, toString(context) AS context_text,
+    toString(dataset_id) AS dataset_id_text, toString(model_id) AS model_id_text,
+    toString(query_id) AS query_id_text, toString(session_id) AS session_id_text,
+    toString(study_id) AS study_id_text, toString(researcher_id) AS researcher_id_text,
+    tupleElement(stamp, 2) AS operator_text,
     CAST(key_fingerprint AS FixedString(32)) AS fingerprint, tupleElement(stamp, 3) AS verified";
 const ORDER: &str =
     "ORDER BY reverse(publisher), toStartOfHour(timestamp), entry_id, receipt_id, payload_hash, timestamp";
@@ -219,9 +234,6 @@ impl From<KeyRow> for ReceiptCursor {
 
 impl From<ReceiptRow> for ExportedReceipt {
     fn from(row: ReceiptRow) -> Self {
-        // As many as the query puts there, in its order.
-        let mut texts = row.texts.into_iter();
-        let mut text = || texts.next().unwrap_or_default();
         Self {
             key: ReceiptCursor {
                 publisher: row.name,
@@ -235,19 +247,19 @@ impl From<ReceiptRow> for ExportedReceipt {
             url: row.url_text,
             content_hash: row.content,
             client_id: row.client,
-            client_name: text(),
-            client_version: text(),
-            organization: text(),
-            algorithm: text(),
-            purpose: text(),
-            context: text(),
-            dataset_id: text(),
-            model_id: text(),
-            query_id: text(),
-            session_id: text(),
-            study_id: text(),
-            researcher_id: text(),
-            operator: text(),
+            client_name: row.client_name_text,
+            client_version: row.client_version_text,
+            organization: row.organization_text,
+            algorithm: row.algorithm_text,
+            purpose: row.purpose_text,
+            context: row.context_text,
+            dataset_id: row.dataset_id_text,
+            model_id: row.model_id_text,
+            query_id: row.query_id_text,
+            session_id: row.session_id_text,
+            study_id: row.study_id_text,
+            researcher_id: row.researcher_id_text,
+            operator: row.operator_text,
             key_fingerprint: row.fingerprint,
             publisher_verified: row.verified,
         }
