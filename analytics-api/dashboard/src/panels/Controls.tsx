@@ -189,10 +189,14 @@ function Zone() {
 
 const ZONES = allZones();
 
-const FILTERS: { name: keyof PageLocation & ('purpose' | 'modelId' | 'trust' | 'domain'); label: string }[] = [
+const FILTERS: {
+  name: keyof PageLocation & ('purpose' | 'modelId' | 'trust' | 'operator' | 'domain');
+  label: string;
+}[] = [
   { name: 'purpose', label: 'Purpose' },
   { name: 'modelId', label: 'Model' },
   { name: 'trust', label: 'Only' },
+  { name: 'operator', label: 'Operator' },
   { name: 'domain', label: 'Domain' },
 ];
 

@@ -7,7 +7,8 @@ import { explain } from '../api/problem';
 import { clock, count, plural } from '../format';
 import * as feed from '../live/feed';
 import { linkTo } from '../location';
-import { bare, Unfiltered, Use } from './lists';
+import { bare } from './listed';
+import { Unfiltered, Use } from './lists';
 
 /** Screen readers hear of arrivals this often at most. */
 const SPOKEN_MS = 20_000;

@@ -51,7 +51,7 @@ export function OverTime({ chosen, filter = {} }: { chosen: Chosen; filter?: Fil
       title="Over time"
       asked={asked}
       rows={1}
-      csv={address('/timeseries', query)}
+      csv={() => address('/timeseries', query)}
       actions={actions}
     >
       {(data) => <Shown data={data} chosen={chosen} noun={noun} asTable={asTable} />}

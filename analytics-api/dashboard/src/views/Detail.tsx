@@ -4,25 +4,29 @@ import type { ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';
 import type { Client, Entry, PurposeCounts, TotalsByTrust } from '../api/answers';
 import { explain, type Problem } from '../api/problem';
-import { address, client, entry } from '../api/questions';
+import { client, entry } from '../api/questions';
 import { useAsk } from '../ask';
 import { count, dateTime, PURPOSES, share, words } from '../format';
-import { linkTo, type View } from '../location';
+import { type Detail, linkTo } from '../location';
 import type { Chosen } from '../panels/chosen';
-import { CSV_ROWS, NewestReceipts, rankedClient, rankedEntry } from '../panels/lists';
+import { csvOf, filterBy, LISTED, rankedClient, rankedEntry } from '../panels/listed';
+import { All, NewestReceipts } from '../panels/lists';
 import { OverTime } from '../panels/OverTime';
 import { Panel } from '../panels/Panel';
 import { Ranking } from '../panels/Ranking';
 import { Figure } from '../panels/Totals';
 import { Badge, claimText, keyText, ProvenPart } from '../panels/Trust';
 
-type ClientLocation = Extract<View, { name: 'client' }>;
+type EntryLocation = Extract<Detail, { name: 'content' }>;
+type ClientLocation = Extract<Detail, { name: 'service' }>;
 
 const ROWS = 12;
 /** Keys that are listed below a client's title. */
 const KEYS_MAX = 4;
 
-export function EntryView({ id, chosen }: { id: string; chosen: Chosen }) {
+export function EntryView({ of, chosen }: { of: EntryLocation; chosen: Chosen }) {
+  const { id } = of;
+  const filter = filterBy(of);
   const query = { ...chosen.query, limit: ROWS };
   const asked = useAsk(JSON.stringify([id, query]), (signal) => entry(id, query, signal));
   if (asked.problem?.status === 404) return <Nothing kind="Entry" title="No such entry" of={asked.problem} />;
@@ -43,34 +47,37 @@ export function EntryView({ id, chosen }: { id: string; chosen: Chosen }) {
           />
         )}
       </Panel>
-      <OverTime chosen={chosen} filter={{ entryId: id }} />
+      <OverTime chosen={chosen} filter={filter} />
       <div class="columns">
         <Panel
           id="wider"
           title="Top clients"
           asked={asked}
           rows={ROWS}
-          csv={address('/clients', { ...chosen.query, entryId: id, limit: CSV_ROWS })}
-          csvRows={({ uniqueClients: all }) => ({ max: CSV_ROWS, all })}
+          csv={(data) => csvOf(LISTED.services, { ...chosen.query, ...filter }, data.uniqueClients)}
         >
           {(data) => (
-            <Ranking
-              caption="Clients of this entry by receipts"
-              nameHeading="Client"
-              rows={data.topClients.map(rankedClient)}
-              total={data.uniqueClients}
-              all={data.totalReceipts}
-              empty="Nobody used this entry in this range."
-            />
+            <>
+              <Ranking
+                caption="Clients of this entry by receipts"
+                name={{ text: 'AI service' }}
+                rows={data.topClients.map(rankedClient)}
+                all={data.totalReceipts}
+                empty="Nobody used this entry in this range."
+              />
+              <All list="services" total={data.uniqueClients} />
+            </>
           )}
         </Panel>
-        <NewestReceipts chosen={chosen} filter={{ entryId: id }} all={asked.data?.totalReceipts ?? 0} />
+        <NewestReceipts chosen={chosen} filter={filter} />
       </div>
     </>
   );
 }
 
-export function ClientView({ of: { id, fingerprint }, chosen }: { of: ClientLocation; chosen: Chosen }) {
+export function ClientView({ of, chosen }: { of: ClientLocation; chosen: Chosen }) {
+  const { id, fingerprint } = of;
+  const filter = filterBy(of);
   const key = fingerprint === null ? {} : { keyFingerprint: fingerprint };
   const query = { ...chosen.query, ...key, limit: ROWS };
   const asked = useAsk(JSON.stringify([id, query]), (signal) => client(id, query, signal));
@@ -92,28 +99,29 @@ export function ClientView({ of: { id, fingerprint }, chosen }: { of: ClientLoca
           />
         )}
       </Panel>
-      <OverTime chosen={chosen} filter={{ clientId: id, ...key }} />
+      <OverTime chosen={chosen} filter={filter} />
       <div class="columns">
         <Panel
           id="wider"
           title="Top content"
           asked={asked}
           rows={ROWS}
-          csv={address('/content', { ...chosen.query, clientId: id, ...key, limit: CSV_ROWS })}
-          csvRows={({ uniqueContent: all }) => ({ max: CSV_ROWS, all })}
+          csv={(data) => csvOf(LISTED.content, { ...chosen.query, ...filter }, data.uniqueContent)}
         >
           {(data) => (
-            <Ranking
-              caption="Entries this client used, by receipts"
-              nameHeading="Entry"
-              rows={data.topContent.map(rankedEntry)}
-              total={data.uniqueContent}
-              all={data.totalReceipts}
-              empty="This client used nothing in this range."
-            />
+            <>
+              <Ranking
+                caption="Entries this client used, by receipts"
+                name={{ text: 'Title' }}
+                rows={data.topContent.map(rankedEntry)}
+                all={data.totalReceipts}
+                empty="This client used nothing in this range."
+              />
+              <All list="content" total={data.uniqueContent} />
+            </>
           )}
         </Panel>
-        <NewestReceipts chosen={chosen} filter={{ clientId: id, ...key }} all={asked.data?.totalReceipts ?? 0} />
+        <NewestReceipts chosen={chosen} filter={filter} />
       </div>
     </>
   );
@@ -175,7 +183,7 @@ const onlyName = (of: Client | null) => (of?.uniqueClients === 1 ? of.keys[0]?.n
 
 function ClientFacts({ of, isOne }: { of: Client; isOne: boolean }) {
   const versions = of.keys.length === 1 ? (of.keys[0]?.versions ?? []) : [];
-  const linkToKey = (fingerprint: string | null) => linkTo({ view: { name: 'client', id: of.clientId, fingerprint } });
+  const linkToKey = (fingerprint: string | null) => linkTo({ view: { name: 'service', id: of.clientId, fingerprint } });
   return (
     <>
       {of.keys.slice(0, KEYS_MAX).map((key) => (

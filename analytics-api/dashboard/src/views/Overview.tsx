@@ -1,6 +1,6 @@
 import type { Chosen } from '../panels/chosen';
 import { Live } from '../panels/Live';
-import { Models, Refusals, TopClients, TopContent } from '../panels/lists';
+import { Refusals, Top } from '../panels/lists';
 import { OverTime } from '../panels/OverTime';
 import { Totals } from '../panels/Totals';
 
@@ -10,10 +10,10 @@ export function Overview({ chosen }: { chosen: Chosen }) {
       <Totals chosen={chosen} />
       <OverTime chosen={chosen} />
       <div class="columns">
-        <TopContent chosen={chosen} />
+        <Top list="content" title="Top content" chosen={chosen} />
         <Live tz={chosen.location.tz} domain={chosen.location.domain} />
-        <TopClients chosen={chosen} />
-        <Models chosen={chosen} />
+        <Top list="services" title="Top AI services" chosen={chosen} />
+        <Top list="models" title="Top models" chosen={chosen} />
         <Refusals chosen={chosen} />
       </div>
     </>
