@@ -32,8 +32,9 @@ function Dashboard() {
 
   useEffect(() => {
     // Another view, or page of a list, begins at its heading, for eyes and for screen readers.
+    // Whoever types or chooses stays where they are.
     if (first.current) first.current = false;
-    else {
+    else if (!document.activeElement?.matches('input, select')) {
       main.current?.querySelector<HTMLElement>('h1')?.focus({ preventScroll: true });
       scrollTo(0, 0);
     }
@@ -96,7 +97,10 @@ function Dashboard() {
         {view.name === 'unknown' && <Nothing kind="Address" title="There is no such page" />}
       </main>
       <footer>
-        <p>Receipts count at the time of access they state. Every signature was checked once.</p>
+        <p>
+          Each use is counted once, at the time of access that the AI service states, after its signature was checked.{' '}
+          <a href="/docs/analytics/">The same numbers by API</a>
+        </p>
       </footer>
     </>
   );

@@ -7,7 +7,7 @@ describe('locations', () => {
   it('survive the address', () => {
     for (const hash of [
       '#/',
-      '#/?range=30d&tz=Asia/Tokyo',
+      '#/?range=30d&tz=Asia/Tokyo&compare=year',
       '#/?range=2026-11-01..2026-11-05&interval=hour&purpose=training',
       '#/?range=2026-11-01T00:00:00.000Z..2026-11-01T02:00:00.000Z&metric=clients',
       `#/content/${ID}?range=1h&model=gpt+4%26x%3D1`,

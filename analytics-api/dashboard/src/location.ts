@@ -43,12 +43,17 @@ export type Metric = (typeof METRICS)[number];
 export const TRUSTS = ['proven', 'unproven'] as const;
 export type Trust = (typeof TRUSTS)[number];
 
+/** What changes are against. */
+export const COMPARISONS = ['previous', 'year'] as const;
+export type Comparison = (typeof COMPARISONS)[number];
+
 export interface PageLocation {
   view: View;
   range: Range;
   interval: Interval | 'auto';
   tz: string;
   metric: Metric;
+  compare: Comparison;
   purpose: Purpose | null;
   modelId: string | null;
   trust: Trust | null;
@@ -72,6 +77,7 @@ export function parseLocation(hash: string): PageLocation {
     interval: oneOf(INTERVALS, params.get('interval')) ?? 'auto',
     tz: tz && isZone(tz) ? tz : ownZone(),
     metric: oneOf(METRICS, params.get('metric')) ?? 'receipts',
+    compare: oneOf(COMPARISONS, params.get('compare')) ?? 'previous',
     purpose: oneOf(PURPOSES, params.get('purpose')),
     modelId: text(params.get('model')),
     trust: oneOf(TRUSTS, params.get('trust')),
@@ -87,6 +93,7 @@ export function locationHash(pageLocation: PageLocation): string {
   if (pageLocation.interval !== 'auto') params.set('interval', pageLocation.interval);
   if (pageLocation.tz !== ownZone()) params.set('tz', pageLocation.tz);
   if (pageLocation.metric !== 'receipts') params.set('metric', pageLocation.metric);
+  if (pageLocation.compare !== 'previous') params.set('compare', pageLocation.compare);
   if (pageLocation.purpose) params.set('purpose', pageLocation.purpose);
   if (pageLocation.modelId) params.set('model', pageLocation.modelId);
   if (pageLocation.trust) params.set('trust', pageLocation.trust);

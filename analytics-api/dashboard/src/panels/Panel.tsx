@@ -11,6 +11,8 @@ import { count } from '../format';
 interface Props<T> {
   id: string;
   title: string;
+  /** One sentence about its numbers. */
+  help?: string;
   asked: Asked<T>;
   /** Rows that the skeleton stands in for. */
   rows?: number;
@@ -20,10 +22,12 @@ interface Props<T> {
   children: (data: T) => ComponentChildren;
 }
 
-export function Panel<T>({ id, title, asked, rows = 5, csv, actions, children }: Props<T>) {
+export function Panel<T>({ id, title, help, asked, rows = 5, csv, actions, children }: Props<T>) {
   const { data, problem, stale, retry } = asked;
-  // An outage is the whole page's, which warns of it once (Watermark.tsx); old numbers are dimmed.
-  const isExplained = problem?.isOutage && data !== null && !stale;
+  // An outage, or a quota that is used up, is the whole page's, which warns of it once
+  // (Watermark.tsx). Old numbers are dimmed, and those of another selection aren't shown.
+  const isExplained = problem?.isQuota || (problem?.isOutage && data !== null && !stale);
+  const shown = isExplained && stale ? null : data;
   return (
     <section
       class={`panel ${id}`}
@@ -37,11 +41,12 @@ export function Panel<T>({ id, title, asked, rows = 5, csv, actions, children }:
           {csv && <CsvButton address={data === null || stale ? null : csv(data)} name={title} />}
         </div>
       </header>
+      {help && <p class="note help">{help}</p>}
       {problem && !isExplained && <Failed problem={problem} retry={retry} of={title} />}
-      {data !== null ? (
-        <div class={stale || problem ? 'body stale' : 'body'}>{children(data)}</div>
+      {shown !== null ? (
+        <div class={stale || problem ? 'body stale' : 'body'}>{children(shown)}</div>
       ) : (
-        !problem && <Skeleton rows={rows} />
+        (!problem || isExplained) && <Skeleton rows={rows} />
       )}
     </section>
   );

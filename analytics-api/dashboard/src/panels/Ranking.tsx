@@ -3,6 +3,7 @@
 import type { ComponentChildren } from 'preact';
 import { count, share } from '../format';
 import type { Heading } from './listed';
+import { Narrow } from './Narrow';
 import { Badge, ProvenBar } from './Trust';
 
 export interface Ranked {
@@ -13,6 +14,8 @@ export interface Ranked {
   /** Whether its signer has proven who it is. */
   trust?: string;
   href?: string;
+  /** Whether the link narrows the selection, instead of leading to a page. */
+  narrows?: boolean;
   count: number;
   /** Receipts among them that are proven; nothing where that isn't a question. */
   proven?: number;
@@ -38,7 +41,7 @@ interface Props {
   empty: ComponentChildren;
 }
 
-export function Ranking({ caption, name, others = [], counted = 'Receipts', rows, order, all = null, empty }: Props) {
+export function Ranking({ caption, name, others = [], counted = 'Uses', rows, order, all = null, empty }: Props) {
   if (rows.length === 0) return <p class="empty">{empty}</p>;
   const most = Math.max(1, ...rows.map((row) => row.count));
   const numbers = rows.flatMap((row) => [row.count, ...(row.others ?? [])]).filter((cell) => typeof cell === 'number');
@@ -109,10 +112,12 @@ function Head({ of: { text, sort }, order, kind }: { of: Heading; order?: Order 
   );
 }
 
-function Name({ row: { name, href, trust, note } }: { row: Ranked }) {
+function Name({ row: { name, href, narrows, trust, note } }: { row: Ranked }) {
   return (
     <>
-      {href ? (
+      {href && narrows ? (
+        <Narrow href={href} name={name} />
+      ) : href ? (
         <a class="cut" href={href} title={name}>
           {name}
         </a>

@@ -30,6 +30,8 @@ export interface Listed {
   title: string;
   /** One of its rows, and several. */
   nouns: readonly [string, string];
+  /** One sentence about them. */
+  help: string;
   path: string;
   /** An order that receipts which arrive don't change: pages in it have each row once. */
   steadySort: string;
@@ -45,6 +47,7 @@ export const LISTED: Record<List, Listed> = {
   content: {
     title: 'Content',
     nouns: ['title', 'titles'],
+    help: 'Articles and other pages of yours that AI services used.',
     path: '/content',
     steadySort: 'entryId',
     name: { text: 'Title' },
@@ -61,6 +64,7 @@ export const LISTED: Record<List, Listed> = {
   services: {
     title: 'AI services',
     nouns: ['AI service', 'AI services'],
+    help: 'Programs that used your content, each by its key.',
     path: '/clients',
     steadySort: 'clientId',
     name: { text: 'AI service', sort: 'name' },
@@ -77,6 +81,7 @@ export const LISTED: Record<List, Listed> = {
   models: {
     title: 'Models',
     nouns: ['model', 'models'],
+    help: 'AI models, as the AI services name them.',
     path: '/models',
     steadySort: 'modelId',
     name: { text: 'Model', sort: 'modelId' },
@@ -89,6 +94,7 @@ export const LISTED: Record<List, Listed> = {
   operators: {
     title: 'Operators',
     nouns: ['operator', 'operators'],
+    help: 'Companies that have proven who they are, by their domains.',
     path: '/operators',
     steadySort: 'operator',
     name: { text: 'Operator', sort: 'operator' },
@@ -142,7 +148,7 @@ const rankedModel = (model: ModelUsage): Ranked => ({
   count: model.receiptCount,
   proven: model.byTrust.proven,
   others: [model.uniqueClients],
-  ...(model.modelId && { href: linkTo({ view: { name: 'overview' }, modelId: model.modelId }) }),
+  ...(model.modelId && { href: linkTo({ view: { name: 'overview' }, modelId: model.modelId }), narrows: true }),
 });
 
 const rankedOperator = (row: OperatorUsage): Ranked => ({
@@ -152,7 +158,7 @@ const rankedOperator = (row: OperatorUsage): Ranked => ({
   count: row.receiptCount,
   proven: row.byTrust.proven,
   others: [row.uniqueClients],
-  ...(row.operator && { href: linkTo({ view: { name: 'overview' }, operator: row.operator }) }),
+  ...(row.operator && { href: linkTo({ view: { name: 'overview' }, operator: row.operator }), narrows: true }),
 });
 
 /** To the service alone: others may use its ID with keys of their own. */

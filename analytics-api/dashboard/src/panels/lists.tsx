@@ -12,10 +12,10 @@ import { Ranking } from './Ranking';
 import { Badge } from './Trust';
 
 const ROWS = 8;
-/** Refusals, or receipts, of which one page of CSV is requested. */
+/** Rows that one request of CSV is for. */
 const CSV_REFUSALS = 1_000;
 const CSV_RECEIPTS = 10_000;
-export const NOTHING = 'No receipts in this range.';
+export const NOTHING = 'No uses in this range.';
 
 /** The first rows of a list, and the way to all of them. */
 export function Top({ list, title, chosen }: { list: List; title: string; chosen: Chosen }) {
@@ -25,7 +25,14 @@ export function Top({ list, title, chosen }: { list: List; title: string; chosen
   // There is room for one more column.
   const others = listed.others.slice(0, 1).filter(({ sort }) => sort !== 'lastSeen');
   return (
-    <Panel id={list} title={title} asked={asked} rows={ROWS} csv={({ total }) => csvOf(listed, query, total)}>
+    <Panel
+      id={list}
+      title={title}
+      help={listed.help}
+      asked={asked}
+      rows={ROWS}
+      csv={({ total }) => csvOf(listed, query, total)}
+    >
       {(data) => (
         <>
           <Ranking
@@ -66,7 +73,8 @@ export function Refusals({ chosen }: { chosen: Chosen }) {
   return (
     <Panel
       id="refusals"
-      title="Refusals"
+      title="Rejected"
+      help="Reports that failed a check. They count nowhere."
       asked={asked}
       rows={ROWS}
       csv={() => address('/refusals', { ...query, limit: CSV_REFUSALS })}
@@ -75,16 +83,16 @@ export function Refusals({ chosen }: { chosen: Chosen }) {
         <>
           <Unfiltered what="Counted by arrival" />
           <Ranking
-            caption="Refused receipts by reason"
+            caption="Rejected reports by reason"
             name={{ text: 'Reason' }}
-            counted="Refused"
+            counted="Rejected"
             rows={Object.entries(data.byReason).map(([reason, number]) => ({
               key: reason,
               name: words(reason),
               count: number,
             }))}
             all={data.totalRefused}
-            empty="Nothing was refused in this range."
+            empty="Nothing was rejected in this range."
           />
           {data.newest.length > 0 && (
             <>
@@ -123,7 +131,7 @@ export function NewestReceipts({ chosen, filter }: { chosen: Chosen; filter: Fil
   return (
     <Panel
       id="used"
-      title="Newest receipts"
+      title="Newest uses"
       asked={asked}
       rows={ROWS}
       csv={() => address('/receipts', { ...query, limit: CSV_RECEIPTS })}

@@ -54,7 +54,10 @@ export function ListPanel({ of: view, chosen }: { of: ListView; chosen: Chosen }
   const search = view.search.trim();
   const filter = { ...chosen.query, ...filterBy(view.of), ...(search && { q: search }) };
   const query = { ...filter, sort: view.sort, limit: ROWS, ...(view.page && { cursor: view.page.cursor }) };
-  const asked = useAsk(JSON.stringify(query), (signal) => listed.ask(query, chosen.location.tz, signal));
+  const asked = useAsk(JSON.stringify(query), async (signal) => {
+    // Until the next answer, the rows on show are those of this view.
+    return { ...(await listed.ask(query, chosen.location.tz, signal)), view };
+  });
   return (
     <>
       <div class="title">
@@ -66,6 +69,7 @@ export function ListPanel({ of: view, chosen }: { of: ListView; chosen: Chosen }
           </p>
         )}
         <h1 tabIndex={-1}>{title}</h1>
+        <p class="soft">{listed.help}</p>
       </div>
       <Panel
         id="listed"
@@ -82,10 +86,10 @@ export function ListPanel({ of: view, chosen }: { of: ListView; chosen: Chosen }
               name={listed.name}
               others={listed.others}
               rows={data.rows}
-              order={{ sort: view.sort, linkTo: (sort) => linkTo({ view: { ...view, sort, page: null } }) }}
-              empty={search ? `No ${listed.nouns[1]} with “${search}” in this range.` : NOTHING}
+              order={{ sort: data.view.sort, linkTo: (sort) => linkTo({ view: { ...view, sort, page: null } }) }}
+              empty={data.view.search ? `No ${listed.nouns[1]} with “${data.view.search}” in this range.` : NOTHING}
             />
-            <Pages view={view} data={data} nouns={listed.nouns} />
+            <Pages view={data.view} data={data} nouns={listed.nouns} />
           </>
         )}
       </Panel>
