@@ -1,5 +1,5 @@
-// A table as the API writes it, saved as one file. The API gives long lists in pages, whose last row
-// says where the next one begins.
+// A table as the API writes it, saved as one file. The API gives long lists in pages: a page's last
+// row says where the next one begins.
 
 import { authorized } from './api/http';
 import { Problem } from './api/problem';

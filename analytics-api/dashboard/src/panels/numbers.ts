@@ -1,5 +1,5 @@
-// A view's totals and its chart, as one load. Receipts arrive between two requests, so the totals of
-// receipts are the sums of what the chart shows.
+// A view's totals and its chart, as one load. Receipts arrive between two requests, so the totals
+// of receipts are the sums of what the chart shows.
 
 import type { PurposeCounts, Timeseries, TotalsByTrust } from '../api/answers';
 import { type Filter, timeseries } from '../api/questions';
