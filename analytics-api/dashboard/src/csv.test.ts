@@ -1,5 +1,8 @@
-import { describe, expect, it } from 'vitest';
-import { withoutCursor } from './csv';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { authorized } from './api/http';
+import { saveCsv, withoutCursor } from './csv';
+
+vi.mock('./api/http', () => ({ authorized: vi.fn() }));
 
 describe('pages of CSV', () => {
   it('lose their cursors, and end with the last one', () => {
@@ -20,5 +23,33 @@ describe('pages of CSV', () => {
       records: ['start,value', '1,"2,cursor"'],
       cursor: '',
     });
+  });
+});
+
+describe('a download', () => {
+  afterEach(() => {
+    vi.unstubAllGlobals();
+    vi.restoreAllMocks();
+  });
+
+  it('ends at its limit, and says that there is more', async () => {
+    vi.mocked(authorized).mockImplementation(
+      async () =>
+        new Response('id,cursor\r\na,\r\nb,Wz=\r\n', {
+          headers: { 'content-disposition': 'attachment; filename="list.csv"' },
+        }),
+    );
+    const link = { href: '', download: '', click: vi.fn() };
+    const saved: Blob[] = [];
+    vi.stubGlobal('document', { createElement: () => link });
+    vi.spyOn(URL, 'createObjectURL').mockImplementation((blob) => `blob:${saved.push(blob as Blob)}`);
+    const rows: number[] = [];
+    const signal = new AbortController().signal;
+    expect(await saveCsv('http://here/list?limit=2', signal, (now) => rows.push(now), 5)).toBe(false);
+    expect(rows).toEqual([2, 4, 6]);
+    expect(await saved[0]?.text()).toBe(`id\r\n${'a\r\nb\r\n'.repeat(3)}`);
+    expect([link.download, link.click.mock.calls.length]).toEqual(['list.csv', 1]);
+    const asked = vi.mocked(authorized).mock.calls.map(([request]) => request.url);
+    expect(asked.slice(0, 2)).toEqual(['http://here/list?limit=2', 'http://here/list?limit=2&cursor=Wz%3D']);
   });
 });
