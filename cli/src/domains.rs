@@ -24,7 +24,7 @@ pub struct Domains {
 enum Command {
     List(listing::List),
     Show(listing::Show),
-    Add(changing::Add),
+    Add(changing::AddDomain),
     Revoke(changing::Revoke),
     Transfer(changing::Transfer),
 }

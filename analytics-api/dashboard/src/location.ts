@@ -201,7 +201,9 @@ export const listView = (list: List, of: Detail | null = null): ListView => ({
   page: null,
 });
 
-/** A link to the location with these changes. Another selection of a list begins at its first row. */
+/**
+ * A link to the location with these changes. Another selection of a list begins at its first row.
+ */
 export function linkTo(changes: Partial<PageLocation>): string {
   const now = pageLocation.value;
   const view = now.view.name === 'list' ? { ...now.view, page: null } : now.view;

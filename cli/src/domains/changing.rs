@@ -53,7 +53,7 @@ Exit codes:
 /// Give a domain that nobody has to an account, without an API key
 #[derive(Debug, clap::Args)]
 #[command(after_help = ADD_HELP)]
-pub(super) struct Add {
+pub(super) struct AddDomain {
     #[command(flatten)]
     settings: SettingsArgs,
     /// The domain
@@ -98,7 +98,7 @@ pub(super) struct Transfer {
     json: bool,
 }
 
-impl Add {
+impl AddDomain {
     pub(super) async fn run(self) -> Result<CommandOutcome, CommandFailure> {
         let (domain, account) = (&self.domain, &self.account);
         with_store(&self.settings, async |accounts| {
