@@ -37,7 +37,7 @@ impl Access {
         if !self.principal.covers(&domain) {
             let domain = shortened(&domain);
             return Err(if self.principal.may_act_on(&domain) {
-                let detail = format!("{domain} is not a verified domain of this API key's account");
+                let detail = format!("{domain} is not a verified domain of your account");
                 Failure::new(Kind::DomainNotVerified, detail)
             } else {
                 let detail = format!(
@@ -89,12 +89,12 @@ impl Access {
     fn of(principal: &Arc<Principal>) -> Result<Self, Failure> {
         if principal.domains.is_empty() {
             let detail = match principal.limit {
-                None => "the account of this API key has no verified domain",
+                None => "your account has no verified domain",
                 Some(_) => {
                     "none of the domains that this API key is limited to is verified: verify one, or use another key"
                 }
             };
-            return Err(Failure::new(Kind::DomainNotVerified, detail));
+            return Err(Failure::new(Kind::NoVerifiedDomain, detail));
         }
         Ok(Self {
             principal: Arc::clone(principal),
@@ -155,7 +155,7 @@ mod tests {
             ..principal
         };
         let refused = Access::of(&Arc::new(none)).unwrap_err();
-        assert_eq!(refused.0.kind, Kind::DomainNotVerified);
+        assert_eq!(refused.0.kind, Kind::NoVerifiedDomain);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::failure::{CommandFailure, CommandOutcome};
 /// The actor in the audit trail.
 const ACTOR: &str = "operator";
 
-/// List, show, revoke and transfer publishers' domains
+/// List, show, add, revoke and transfer publishers' domains
 #[derive(Debug, clap::Args)]
 pub struct Domains {
     #[command(subcommand)]
@@ -24,6 +24,7 @@ pub struct Domains {
 enum Command {
     List(listing::List),
     Show(listing::Show),
+    Add(changing::AddDomain),
     Revoke(changing::Revoke),
     Transfer(changing::Transfer),
 }
@@ -35,6 +36,7 @@ impl Domains {
             match self.command {
                 Command::List(command) => command.run().await,
                 Command::Show(command) => command.run().await,
+                Command::Add(command) => command.run().await,
                 Command::Revoke(command) => command.run().await,
                 Command::Transfer(command) => command.run().await,
             }
@@ -44,7 +46,9 @@ impl Domains {
 
 fn store_failure(error: AccountsError) -> CommandFailure {
     match error {
-        AccountsError::UnknownAccount(_) => CommandFailure::input(error),
+        AccountsError::UnknownAccount(_) | AccountsError::DomainOwned { .. } | AccountsError::DomainCount => {
+            CommandFailure::input(error)
+        }
         error => CommandFailure::unavailable(error),
     }
 }

@@ -2,13 +2,14 @@ import { useEffect, useRef } from 'preact/hooks';
 import { asOf, refresh } from './ask';
 import { serverNow } from './clock';
 import { dateTime } from './format';
-import { linkTo, pageLocation } from './location';
+import { linkTo, pageLocation, viewPath } from './location';
 import { Controls } from './panels/Controls';
 import { chosen } from './panels/chosen';
 import { Warning, Watermark } from './panels/Watermark';
 import { signedIn, signOut } from './session';
 import { theme, toggleTheme } from './theme';
 import { ClientView, EntryView, Nothing } from './views/Detail';
+import { ListPanel, Lists } from './views/Lists';
 import { Overview } from './views/Overview';
 import { SignIn } from './views/SignIn';
 import { forgetWatermark } from './watermark';
@@ -25,17 +26,19 @@ function Dashboard() {
   const now = chosen(where);
   const { view } = where;
   const main = useRef<HTMLElement>(null);
-  const viewKey = JSON.stringify(view);
+  const viewKey = viewPath(view);
+  const page = view.name === 'list' ? view.page?.cursor : null;
   const first = useRef(true);
 
   useEffect(() => {
-    // Another view begins at its heading, for eyes and for screen readers.
+    // Another view, or page of a list, begins at its heading, for eyes and for screen readers.
+    // Whoever types or chooses stays where they are.
     if (first.current) first.current = false;
-    else {
+    else if (!document.activeElement?.matches('input, select')) {
       main.current?.querySelector<HTMLElement>('h1')?.focus({ preventScroll: true });
       scrollTo(0, 0);
     }
-  }, [viewKey]);
+  }, [viewKey, page]);
 
   useEffect(() => {
     const back = () => {
@@ -58,6 +61,7 @@ function Dashboard() {
         <a class="brand" href={linkTo({ view: { name: 'overview' } })}>
           Receipts
         </a>
+        <Lists />
         <Watermark />
         <div class="tools">
           <button
@@ -87,12 +91,16 @@ function Dashboard() {
             <Overview chosen={now} />
           </>
         )}
-        {view.name === 'content' && <EntryView id={view.id} chosen={now} />}
+        {view.name === 'content' && <EntryView of={view} chosen={now} />}
+        {view.name === 'service' && <ClientView of={view} chosen={now} />}
+        {view.name === 'list' && <ListPanel of={view} chosen={now} />}
         {view.name === 'unknown' && <Nothing kind="Address" title="There is no such page" />}
-        {view.name === 'client' && <ClientView of={view} chosen={now} />}
       </main>
       <footer>
-        <p>Receipts count at the time of access they state. Every signature was checked once.</p>
+        <p>
+          Each use is counted once, at the time of access that the AI service states, after its signature was checked.{' '}
+          <a href="/docs/analytics/">The same numbers by API</a>
+        </p>
       </footer>
     </>
   );

@@ -58,7 +58,7 @@ export function useAsk<T>(question: string, ask: (signal: AbortSignal) => Promis
       (error: unknown) => {
         if (controller.signal.aborted || isAbort(error)) return;
         const problem = asProblem(error);
-        setLoad(load, problem.isOutage ? 'failed' : null);
+        setLoad(load, problem.isQuota ? 'limited' : problem.isOutage ? 'failed' : null);
         setState((last) => ({ ...last, problem, failed: question }));
         if (!problem.passes) return;
         failures.current += 1;

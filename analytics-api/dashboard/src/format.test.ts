@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { change, clock, compact, count, offsetName, share, span, words } from './format';
 
 describe('numbers', () => {
@@ -30,6 +30,38 @@ describe('numbers', () => {
       { direction: 'more', text: '×167' },
       { direction: 'less', text: '−100%' },
     ]);
+  });
+});
+
+describe('other languages', () => {
+  afterEach(() => {
+    vi.unstubAllGlobals();
+    vi.resetModules();
+  });
+
+  const inLanguage = (...languages: string[]) => {
+    vi.stubGlobal('navigator', { languages });
+    vi.resetModules();
+    return import('./format');
+  };
+  const ms = Date.parse('2026-07-01T22:03:05Z');
+
+  it('have their own numbers and dates', async () => {
+    const german = await inLanguage('de-DE', 'en');
+    expect([german.count(1_234_567), german.share(1, 20), german.change(12, 11).text]).toEqual([
+      '1.234.567',
+      '5,0\u00a0%',
+      '+9,1\u00a0%',
+    ]);
+    expect(german.dateTime(ms, 'Europe/Berlin')).toBe('02.07.2026, 00:03');
+    expect(german.offsetName(ms, 'Europe/Berlin')).toBe('UTC+02:00');
+    const american = await inLanguage('en-US');
+    expect(american.hourMinute(ms, 'UTC')).toMatch(/^10:03\sPM$/);
+    expect(american.compact(3_400_000)).toBe('3.4M');
+  });
+
+  it('are passed over where they are none', async () => {
+    expect((await inLanguage('en-US@posix')).count(1_000)).toBe('1,000');
   });
 });
 

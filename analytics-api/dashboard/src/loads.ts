@@ -2,7 +2,7 @@
 
 import { computed, signal } from '@preact/signals';
 
-type State = 'awaited' | 'failed';
+type State = 'awaited' | 'failed' | 'limited';
 
 const states = signal<ReadonlyMap<object, State>>(new Map());
 
@@ -11,6 +11,9 @@ export const awaited = computed(() => [...states.value.values()].includes('await
 
 /** Whether the service doesn't answer: what is shown may be older than it looks. */
 export const failing = computed(() => [...states.value.values()].includes('failed'));
+
+/** Whether the account has no requests left for a while. */
+export const limited = computed(() => [...states.value.values()].includes('limited'));
 
 /** Sets the state of the load that `of` identifies; null once it has succeeded, or isn't wanted. */
 export function setLoad(of: object, state: State | null): void {

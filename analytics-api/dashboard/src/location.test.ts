@@ -7,12 +7,17 @@ describe('locations', () => {
   it('survive the address', () => {
     for (const hash of [
       '#/',
-      '#/?range=30d&tz=Asia/Tokyo',
+      '#/?range=30d&tz=Asia/Tokyo&compare=year',
       '#/?range=2026-11-01..2026-11-05&interval=hour&purpose=training',
       '#/?range=2026-11-01T00:00:00.000Z..2026-11-01T02:00:00.000Z&metric=clients',
       `#/content/${ID}?range=1h&model=gpt+4%26x%3D1`,
-      `#/clients/${ID}?domain=news.example`,
-      `#/clients/${ID}/${'0f'.repeat(32)}?range=24h`,
+      `#/services/${ID}?domain=news.example`,
+      `#/services/${ID}/${'0f'.repeat(32)}?range=24h`,
+      '#/operators?operator=lab.example',
+      '#/content?sort=lastSeen&q=a+%26+b+&before=50&cursor=WzE3',
+      `#/content/${ID}/services?sort=name`,
+      `#/services/${ID}/content?q=x`,
+      `#/services/${ID}/${'0f'.repeat(32)}/content`,
     ]) {
       expect(locationHash(parseLocation(hash))).toBe(hash);
     }
@@ -29,9 +34,37 @@ describe('locations', () => {
     ]) {
       expect(locationHash(parseLocation(hash)), hash).toBe(plain);
     }
-    for (const hash of ['#/nowhere', '#/content/../../etc', '#/content/<script>', '#/clients/']) {
+    expect(locationHash(parseLocation('#/models?sort=lastSeen&before=-1&cursor='))).toBe('#/models');
+    for (const hash of [
+      '#/nowhere',
+      '#/content/../../etc',
+      '#/content/<script>',
+      '#/services/',
+      `#/content/${ID}/content`,
+      `#/services/${ID}/services`,
+      `#/content/${ID}/${'0f'.repeat(32)}`,
+      `#/models/${ID}`,
+    ]) {
       expect(locationHash(parseLocation(hash)), hash).toBe('#/unknown');
     }
+  });
+});
+
+describe('lists', () => {
+  afterEach(() => {
+    vi.unstubAllGlobals();
+    vi.resetModules();
+  });
+
+  it('begin at their first row when the selection changes', async () => {
+    vi.stubGlobal('location', { hash: '#/content?q=ferry&before=50&cursor=WzE3' });
+    vi.stubGlobal('addEventListener', () => {});
+    vi.resetModules();
+    const { linkTo, listView } = await import('./location');
+    expect(linkTo({ trust: 'proven' })).toBe('#/content?trust=proven&q=ferry');
+    expect(linkTo({ view: { ...listView('models'), page: { cursor: 'x', before: 9 } } })).toBe(
+      '#/models?before=9&cursor=x',
+    );
   });
 });
 

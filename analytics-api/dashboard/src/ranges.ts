@@ -127,7 +127,7 @@ export function dayOf(ms: number, tz: string): string {
   return `${pad(year, 4)}-${pad(month)}-${pad(day)}`;
 }
 
-function sinceMidnightMs(ms: number, tz: string): number {
+export function sinceMidnightMs(ms: number, tz: string): number {
   const { hour, minute, second } = local(ms, tz);
   return ((hour * 60 + minute) * 60 + second) * 1000 + (ms % 1000);
 }

@@ -29,10 +29,15 @@ const RENAMED = [
   'Pacific/Pohnpei',
 ];
 
-/** All that the browser knows, UTC first. */
-export function allZones(): string[] {
-  const named = typeof Intl.supportedValuesOf === 'function' ? Intl.supportedValuesOf('timeZone') : [ownZone()];
-  return ['UTC', ...[...new Set([...named, ...RENAMED.filter(isZone)])].filter((name) => name !== 'UTC').sort()];
+/** All that the browser knows, by their names' first parts. */
+export function zonesByArea(): [area: string, zones: string[]][] {
+  const named = typeof Intl.supportedValuesOf === 'function' ? Intl.supportedValuesOf('timeZone') : [];
+  const areas = new Map<string, string[]>();
+  for (const zone of [...new Set([...named, ...RENAMED.filter(isZone)])].sort()) {
+    const [area = '', place] = zone.split('/', 2);
+    if (place) areas.set(area, [...(areas.get(area) ?? []), zone]);
+  }
+  return [...areas];
 }
 
 export function isZone(name: string): boolean {

@@ -118,7 +118,8 @@ impl Live {
             .admit(&self.app.deps.accounts, principal, subscription.credential);
         let key = admitted.ok_or_else(|| {
             let streams = self.key_streams_max;
-            let detail = format!("this API key has {streams} live streams, as many as it may; end one first");
+            let detail =
+                format!("you have {streams} live streams, as many as one API key or sign-in may have; end one first");
             refused("key", Kind::RateLimited, detail)
         })?;
         let topic = TopicKey {

@@ -48,7 +48,7 @@ pub(crate) async fn keys(stack: &Stack) {
             (Some(format!("Bearer {}", keys.revoked)), 401, "invalid_api_key"),
             (Some(format!("Bearer {}", keys.expired)), 401, "expired_api_key"),
             (Some(format!("Bearer {}", keys.write_only)), 403, "insufficient_scope"),
-            (Some(format!("Bearer {}", keys.unverified)), 403, "domain_not_verified"),
+            (Some(format!("Bearer {}", keys.unverified)), 403, "no_verified_domain"),
             (Some(format!("Bearer {}", keys.publisher)), 200, ""),
         ] {
             let headers: Vec<_> = authorization

@@ -1,4 +1,4 @@
-//! `receipts domains revoke` and `transfer`.
+//! `receipts domains add`, `revoke` and `transfer`.
 
 use accounts::{Domain, TransferError};
 use serde_json::json;
@@ -8,6 +8,19 @@ use crate::account_store::with_store;
 use crate::failure::{CommandFailure, CommandOutcome};
 use crate::settings::SettingsArgs;
 use crate::terminal::{report, report_change};
+
+const ADD_HELP: &str = "\
+The domain becomes the account's on your word, verified for a year by the method `local`. No key is made: the account's \
+keys without a limit speak for it. A domain that the account has already stays its own, and your word is renewed.
+
+Examples:
+  receipts domains add blog.example \\
+    --account acc_0192f0c1d2e37a4b8c5d6e7f80911223
+
+Exit codes:
+  0  the domain is the account's
+  2  wrong usage, there is no such account, another one has the domain, or it has as many as it may have
+  3  the account store is unavailable";
 
 const REVOKE_HELP: &str = "\
 The domain's verification ends now, and its open tokens with it. From then on it is anybody's who proves it. Running \
@@ -36,6 +49,23 @@ Exit codes:
   1  it was the account's before
   2  wrong usage, there is no such domain or account, or the account has as many domains as it may have
   3  the account store is unavailable";
+
+/// Give a domain that nobody has to an account, without an API key
+#[derive(Debug, clap::Args)]
+#[command(after_help = ADD_HELP)]
+pub(super) struct AddDomain {
+    #[command(flatten)]
+    settings: SettingsArgs,
+    /// The domain
+    #[arg(value_name = "DOMAIN")]
+    domain: Domain,
+    /// The account that gets it, as `receipts accounts list` shows it
+    #[arg(long, value_name = "ACCOUNT_ID")]
+    account: String,
+    /// Write what was done as JSON
+    #[arg(long)]
+    json: bool,
+}
 
 /// End a domain's verification
 #[derive(Debug, clap::Args)]
@@ -66,6 +96,22 @@ pub(super) struct Transfer {
     /// Write what was done as JSON
     #[arg(long)]
     json: bool,
+}
+
+impl AddDomain {
+    pub(super) async fn run(self) -> Result<CommandOutcome, CommandFailure> {
+        let (domain, account) = (&self.domain, &self.account);
+        with_store(&self.settings, async |accounts| {
+            accounts.add_domain(domain, account).await.map_err(store_failure)
+        })
+        .await?;
+        if self.json {
+            let done = json!({"domain": domain.as_str(), "accountId": account});
+            return report(done, CommandOutcome::Good);
+        }
+        let done = format!("{domain} is the account {account}'s, verified for a year on your word");
+        report(done, CommandOutcome::Good)
+    }
 }
 
 impl Revoke {

@@ -68,6 +68,35 @@ fn a_domain_is_listed_shown_transferred_and_revoked() {
 }
 
 #[test]
+fn a_domain_is_added_without_a_key() {
+    let deployment = Deployment::new();
+    let (one, other) = (deployment.account("news.example"), deployment.account("blog.example"));
+    let keys = || deployment.run("keys", &["list", "--json"]).expect(0).json();
+    let before = keys().as_array().unwrap().len();
+    let add = ["add", "new.example", "--account", &one, "--json"];
+    // The second time is a renewal.
+    for _ in 0..2 {
+        let added = deployment.domains(&add).expect(0).json();
+        assert_eq!(added, json!({"domain": "new.example", "accountId": one}));
+    }
+    let shown = deployment.show_domain("new.example");
+    assert_eq!(
+        (&shown["accountId"], &shown["state"], &shown["method"]),
+        (&json!(one), &json!("verified"), &json!("local"))
+    );
+    assert_eq!(keys().as_array().unwrap().len(), before);
+    let refused = deployment
+        .domains(&["add", "new.example", "--account", &other])
+        .expect(2);
+    assert!(refused.stderr.contains(&one), "{}", refused.stderr);
+    let unknown = deployment
+        .domains(&["add", "none.example", "--account", "acc_nobody"])
+        .expect(2);
+    assert!(unknown.stderr.contains("acc_nobody"), "{}", unknown.stderr);
+    deployment.domains(&["show", "none.example"]).expect(2);
+}
+
+#[test]
 fn what_isnt_there_is_refused_with_what_to_do() {
     let deployment = Deployment::new();
     let account = deployment.account("news.example");

@@ -109,6 +109,24 @@ impl Accounts {
         })
     }
 
+    /// Gives a domain that nobody owns to an account, as [`Self::create_publisher_key`] does, but
+    /// without a key.
+    ///
+    /// # Errors
+    /// The domain is another account's, there is no such account or it has too many domains, or the
+    /// store fails. Nothing is stored then.
+    pub async fn add_domain(&self, domain: &Domain, account_id: &str) -> Result<(), AccountsError> {
+        let now_ms = self.now_ms();
+        self.timed("add_domain", async {
+            let mut transaction = self.begin().await?;
+            let domains = BTreeSet::from([domain.clone()]);
+            claim(&mut transaction, &domains, Some(account_id), now_ms).await?;
+            transaction.commit().await?;
+            Ok(())
+        })
+        .await
+    }
+
     /// The account that `domain` belongs to, whether or not its verification still holds.
     pub async fn account_of(&self, domain: &Domain) -> Result<Option<String>, AccountsError> {
         let question = sqlx::query_scalar("SELECT account_id FROM domains WHERE domain = $1").bind(domain.as_str());

@@ -173,7 +173,11 @@ kinds! {
     /// API keys, people's data and erasures can be changed for ten minutes after a sign-in.
     SignInAgain = FORBIDDEN, "sign_in_again", "The sign-in is too long ago for this",
         "Sign in again at `/api/v1/auth/login?fresh=true`, or by a new login link, and repeat the request.";
-    /// The account of the API key hasn't verified the domain.
+    /// The account hasn't verified any domain.
+    NoVerifiedDomain = FORBIDDEN, "no_verified_domain", "The account has no verified domain",
+        "Verify one with `POST /api/v1/verification/generate` and `GET \
+         /api/v1/verification/check`.";
+    /// The account hasn't verified the domain that the request names.
     DomainNotVerified = FORBIDDEN, "domain_not_verified", "The domain isn't verified for this account",
         "Verify it with `POST /api/v1/verification/generate` and `GET \
          /api/v1/verification/check`.";

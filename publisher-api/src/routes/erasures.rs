@@ -132,7 +132,7 @@ async fn request(
             Err(Failure::new(Kind::TooManyErasures, detail))
         }
         RequestedErasure::Gone => {
-            let detail = "the account of this API key has just been erased";
+            let detail = "your account has just been erased";
             Err(Failure::new(Kind::InvalidApiKey, detail))
         }
         RequestedErasure::Taken(erasure) => {
@@ -267,8 +267,8 @@ fn stored_request(body: ErasureRequest, principal: &Principal) -> Result<NewEras
         return Err(refused("", "nothing_named", detail));
     }
     if body.receipt_client_metadata && principal.domains.is_empty() {
-        let detail = "the account of this API key has no verified domain, so no receipts are known to be its";
-        return Err(Failure::new(Kind::DomainNotVerified, detail));
+        let detail = "your account has no verified domain, so no receipts are known to be its";
+        return Err(Failure::new(Kind::NoVerifiedDomain, detail));
     }
     Ok(NewErasure {
         entries,

@@ -373,7 +373,7 @@ async fn what_cant_be_erased_is_refused_with_its_location() {
         .server
         .json("POST", PATH, &key, &clients)
         .await
-        .refused(403, "domain_not_verified");
+        .refused(403, "no_verified_domain");
     // What is the account's own can be erased without a domain.
     ask(&stack, &key, json!({"personalData": true})).await;
 }

@@ -16,6 +16,7 @@ export type ClientCount = Schemas['ClientCount'];
 export type Signer = Schemas['Signer'];
 export type TotalsByTrust = Schemas['TotalsByTrust'];
 export type ModelUsage = Schemas['ModelUsage'];
+export type OperatorUsage = Schemas['OperatorUsage'];
 export type LiveReceipt = Schemas['ListedReceipt'];
 
 /** Of an event of the stream, which the document tells in words only. */

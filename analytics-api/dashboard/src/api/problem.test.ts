@@ -11,7 +11,9 @@ describe('problems', () => {
       [401, 'invalid_api_key', 'This API key isn’t valid'],
       [401, 'expired_api_key', 'This API key has expired'],
       [403, 'insufficient_scope', 'This API key may not read'],
-      [403, 'domain_not_verified', 'No verified domain'],
+      [403, 'no_verified_domain', 'No verified domain'],
+      [403, 'domain_not_verified', 'Not your domain'],
+      [403, 'insufficient_role', 'You may not see this'],
       [404, 'not_found', 'Nothing here'],
       [429, 'rate_limited', 'Too many requests'],
       [503, 'warehouse_unavailable', 'Busy or unavailable'],
@@ -24,7 +26,7 @@ describe('problems', () => {
       expect(words.advice.length).toBeGreaterThan(10);
     }
     expect(explain(new Problem(429, 'rate_limited', '', 7)).advice).toBe(
-      'The quota of this key is used up. Trying again in 7 s.',
+      'The requests of your account are used up for now. Trying again in 7 s.',
     );
     const quota = new Problem(429, 'rate_limited', '60 requests are allowed; try again in 7 s', 7);
     expect(explain(quota).advice).toBe('60 requests are allowed. Trying again in 7 s.');
@@ -35,9 +37,9 @@ describe('problems', () => {
     expect(explain(new Problem(0, 'unreachable', '')).title).toBe('No answer');
     const other = new Problem(403, 'domain_not_verified', 'other.example is not a verified domain');
     expect(explain(other)).toEqual({ title: 'Not your domain', advice: 'other.example is not a verified domain.' });
-    const none = explain(new Problem(403, 'domain_not_verified', 'the account has no verified domain'));
+    const none = explain(new Problem(403, 'no_verified_domain', 'your account has no verified domain'));
     expect(none.title).toBe('No verified domain');
-    expect(none.advice).toMatch(/^The account has no verified domain\. POST .* sign in again\.$/);
+    expect(none.advice).toMatch(/^Your account has no verified domain\. POST .* sign in again\.$/);
   });
 
   it('come from whatever answered', async () => {

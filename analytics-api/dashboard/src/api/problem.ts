@@ -27,7 +27,12 @@ export class Problem extends Error {
 
   /** Whether the same request may succeed by itself a little later. */
   get passes(): boolean {
-    return this.status === 429 || this.status >= 500 || this.status === 0;
+    return this.isQuota || this.status >= 500 || this.status === 0;
+  }
+
+  /** Whether the account's requests are used up for a while. */
+  get isQuota(): boolean {
+    return this.status === 429;
   }
 
   /** Whether the service didn't answer, or couldn't. */
@@ -78,6 +83,19 @@ export function explain(problem: Problem, { retried = true } = {}): Explanation 
 const VERIFY =
   'POST /api/v1/verification/generate names a DNS record, file or tag that proves a domain; then sign in again.';
 
+function refused({ code, detail }: Problem): Explanation {
+  switch (code) {
+    case 'no_verified_domain':
+      return { title: 'No verified domain', advice: `${detail || 'your account has none'}. ${VERIFY}` };
+    case 'domain_not_verified':
+      return { title: 'Not your domain', advice: detail };
+    case 'insufficient_scope':
+      return { title: 'This API key may not read', advice: detail || 'It needs the scope “read”.' };
+    default:
+      return { title: 'You may not see this', advice: detail || 'Ask an owner of the account.' };
+  }
+}
+
 function inWords(problem: Problem, retried: boolean): Explanation {
   const later = problem.retryAfterS === null ? 'in a moment' : `in ${problem.retryAfterS} s`;
   const why = (otherwise: string) => {
@@ -96,17 +114,11 @@ function inWords(problem: Problem, retried: boolean): Explanation {
         ? { title: 'This API key has expired', advice: 'Create a new key and sign in with it.' }
         : { title: 'This API key isn’t valid', advice: 'It is mistyped, was revoked, or belongs to another service.' };
     case 403:
-      if (problem.code === 'domain_not_verified') {
-        // It names the domain, or the account has none.
-        return /\.\S+ is not/.test(problem.detail)
-          ? { title: 'Not your domain', advice: problem.detail }
-          : { title: 'No verified domain', advice: `${problem.detail || 'this account has none'}. ${VERIFY}` };
-      }
-      return { title: 'This API key may not read', advice: problem.detail || 'It needs the scope “read”.' };
+      return refused(problem);
     case 404:
       return { title: 'Nothing here', advice: problem.detail || 'No verified receipt of your domains names it.' };
     case 429:
-      return { title: 'Too many requests', advice: why('The quota of this key is used up') };
+      return { title: 'Too many requests', advice: why('The requests of your account are used up for now') };
     case 503:
       return { title: 'Busy or unavailable', advice: why('The numbers can’t be read right now') };
     default:

@@ -18,7 +18,17 @@ type QueryOf<Name extends keyof operations> = NonNullable<operations[Name]['para
 /** Range, zone and filters, as all questions take them. */
 export type Filter = Pick<
   QueryOf<'timeseries'>,
-  'from' | 'to' | 'tz' | 'purpose' | 'modelId' | 'trust' | 'domain' | 'clientId' | 'keyFingerprint' | 'entryId'
+  | 'from'
+  | 'to'
+  | 'tz'
+  | 'purpose'
+  | 'modelId'
+  | 'trust'
+  | 'operator'
+  | 'domain'
+  | 'clientId'
+  | 'keyFingerprint'
+  | 'entryId'
 >;
 
 /** What isn't an answer was thrown on the way. */
@@ -45,6 +55,8 @@ export const clients = (query: QueryOf<'clients'>, signal: AbortSignal) =>
   heard(api.GET(`${BASE}/clients`, { params: { query }, signal }));
 export const models = (query: QueryOf<'models'>, signal: AbortSignal) =>
   heard(api.GET(`${BASE}/models`, { params: { query }, signal }));
+export const operators = (query: QueryOf<'operators'>, signal: AbortSignal) =>
+  heard(api.GET(`${BASE}/operators`, { params: { query }, signal }));
 export const refusals = (query: QueryOf<'refusals'>, signal: AbortSignal) =>
   heard(api.GET(`${BASE}/refusals`, { params: { query }, signal }));
 export const receipts = (query: QueryOf<'receipts'>, signal: AbortSignal) =>
@@ -56,7 +68,7 @@ export const client = (clientId: string, query: QueryOf<'client'>, signal: Abort
 
 type Value = string | number | undefined;
 
-/** Of the same as a table. */
+/** Address of the same as a table. */
 export function address(path: string, query: Record<string, Value | string[]>): string {
   const params = new URLSearchParams();
   for (const [name, given] of Object.entries(query))

@@ -3,7 +3,7 @@
 
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type uPlot from 'uplot';
-import { count, dateTime, hourMinute, plural, weekdayDate, words } from '../format';
+import { count, dateTime, hourMinute, named, plural, weekdayDate, words } from '../format';
 import type { Interval } from '../ranges';
 import { theme } from '../theme';
 import { mayGrow, plot, pointAt } from './plot';
@@ -94,7 +94,7 @@ export function SeriesChart({ series, interval, tz, completeMs, noun, onZoom }: 
   }
 
   const reading = read(series, at, anchor, interval, tz);
-  const spoken = `${reading.when}: ${reading.values.map(({ key, value }) => `${key} ${count(value)}`).join(', ')}`;
+  const spoken = `${reading.when}: ${reading.values.map(({ key, value }) => `${named(key)} ${count(value)}`).join(', ')}`;
   return (
     <div class="chart">
       <p class="reading" aria-hidden="true">
@@ -102,7 +102,7 @@ export function SeriesChart({ series, interval, tz, completeMs, noun, onZoom }: 
         {reading.values.map(({ key, value }) => (
           <span key={key}>
             <i class={`swatch ${key}`} />
-            {words(key)} <b>{count(value)}</b>
+            {words(named(key))} <b>{count(value)}</b>
           </span>
         ))}
         {at === null && (

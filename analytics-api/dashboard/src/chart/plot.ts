@@ -3,6 +3,7 @@
 
 import uPlot from 'uplot';
 import { clock, compact, dayMonth, hourMinute, monthYear } from '../format';
+import { sinceMidnightMs } from '../ranges';
 import { bucketAt, drawnEndMs, endOf, type Series, tops } from './stack';
 
 export interface PlotOptions {
@@ -141,8 +142,7 @@ function label(seconds: number, increment: number, tz: string): string {
   if (increment >= 28 * DAY_S) return monthYear(ms, tz);
   if (increment >= DAY_S) return dayMonth(ms, tz);
   if (increment < 60) return clock(ms, tz);
-  const time = hourMinute(ms, tz);
-  return time === '00:00' && increment >= HOUR_S ? dayMonth(ms, tz) : time;
+  return increment >= HOUR_S && sinceMidnightMs(ms, tz) === 0 ? dayMonth(ms, tz) : hourMinute(ms, tz);
 }
 
 /** Puts the cursor on a bucket, or takes it away; for the keyboard. */

@@ -3,13 +3,13 @@
 import { useState } from 'preact/hooks';
 import { serverNow } from '../clock';
 import { offsetName, words } from '../format';
-import { go, type PageLocation, pageLocation, zoomOut } from '../location';
+import { type Comparison, go, type PageLocation, pageLocation, zoomOut } from '../location';
 import { addDays, dayOf, INTERVALS, type Interval, intervalsFor, PRESET_NAMES, PRESETS, type Range } from '../ranges';
-import { allZones, isZone, ownZone } from '../zones';
+import { ownZone, zonesByArea } from '../zones';
 import type { Chosen } from './chosen';
 
 export function Controls({ chosen }: { chosen: Chosen }) {
-  const { range, interval } = chosen.location;
+  const { range, interval, view } = chosen.location;
   const preset = 'preset' in range ? range.preset : null;
   const [open, setOpen] = useState(false);
   const custom = preset === null || open;
@@ -40,20 +40,34 @@ export function Controls({ chosen }: { chosen: Chosen }) {
           <span>Custom</span>
         </label>
       </fieldset>
-      <label class="pick">
-        <span>Interval</span>
-        <select
-          value={interval !== 'auto' && fitting.includes(interval) ? interval : 'auto'}
-          onChange={(event) => go({ interval: event.currentTarget.value as Interval | 'auto' })}
-        >
-          <option value="auto">Auto ({chosen.interval})</option>
-          {INTERVALS.map((one) => (
-            <option key={one} value={one} disabled={!fitting.includes(one)}>
-              {words(one)}
-            </option>
-          ))}
-        </select>
-      </label>
+      {view.name !== 'list' && (
+        <label class="pick">
+          <span>Interval</span>
+          <select
+            value={interval !== 'auto' && fitting.includes(interval) ? interval : 'auto'}
+            onChange={(event) => go({ interval: event.currentTarget.value as Interval | 'auto' })}
+          >
+            <option value="auto">Auto ({chosen.interval})</option>
+            {INTERVALS.map((one) => (
+              <option key={one} value={one} disabled={!fitting.includes(one)}>
+                {words(one)}
+              </option>
+            ))}
+          </select>
+        </label>
+      )}
+      {view.name === 'overview' && (
+        <label class="pick">
+          <span>Compare with</span>
+          <select
+            value={chosen.location.compare}
+            onChange={(event) => go({ compare: event.currentTarget.value as Comparison })}
+          >
+            <option value="previous">Period before</option>
+            <option value="year">A year before</option>
+          </select>
+        </label>
+      )}
       <Zone />
       {custom && <Days key={JSON.stringify(range)} chosen={chosen} onDone={() => setOpen(false)} />}
       <Filters />
@@ -120,79 +134,44 @@ function firstAndLast(range: Range, tz: string, today: string): { fromDay: strin
   return { fromDay: addDays(today, -6), toDay: today };
 }
 
-/**
- * A field with suggestions rather than a list of 400: typing finds a zone, by keyboard and on a
- * phone too.
- */
+/** By area, as a list of 400 is. The visitor's own, the chosen one and UTC come first. */
 function Zone() {
-  const tz = pageLocation.value.tz;
-  const [text, setText] = useState<string | null>(null);
-  const [refused, setRefused] = useState('');
-  const wrong = text !== null && text !== '' && !isZone(text);
-  const take = (name: string) => {
-    const found = ZONES.find((zone) => zone.toLowerCase() === name.trim().toLowerCase().replaceAll(' ', '_'));
-    if (found) {
-      setText(null);
-      setRefused('');
-      if (found !== pageLocation.peek().tz) go({ tz: found });
-    }
-    return found !== undefined;
-  };
+  const { tz } = pageLocation.value;
   return (
-    <>
-      <label class="pick zone">
-        <span>
-          Time zone <small>{offsetName(serverNow(), tz)}</small>
-        </span>
-        <input
-          list="zones"
-          value={text ?? tz}
-          maxLength={64}
-          spellcheck={false}
-          autocomplete="off"
-          autocapitalize="off"
-          aria-invalid={wrong}
-          aria-describedby={refused ? 'zone-refused' : undefined}
-          onFocus={(event) => event.currentTarget.select()}
-          onInput={(event) => {
-            setText(event.currentTarget.value);
-            setRefused('');
-            // A suggestion that was picked comes whole; a name still being typed may be whole by
-            // chance and is taken when left.
-            if ((event as unknown as InputEvent).inputType === 'insertReplacementText') take(event.currentTarget.value);
-          }}
-          onChange={(event) => {
-            const given = event.currentTarget.value;
-            if (take(given)) return;
-            setText(null);
-            setRefused(given.trim());
-          }}
-          onKeyDown={(event) => {
-            if (event.key === 'Enter') take(event.currentTarget.value);
-            if (event.key === 'Escape') setText(null);
-          }}
-        />
-        <datalist id="zones">
-          {[ownZone(), ...ZONES].map((zone, at) => (
-            <option key={at} value={zone} />
-          ))}
-        </datalist>
-      </label>
-      {refused && (
-        <span id="zone-refused" class="fault" role="alert">
-          “{refused}” is no time zone; it stays {tz}.
-        </span>
-      )}
-    </>
+    <label class="pick zone">
+      <span>
+        Time zone <small>{offsetName(serverNow(), tz)}</small>
+      </span>
+      <select value={tz} onChange={(event) => go({ tz: event.currentTarget.value })}>
+        {[...new Set([ownZone(), tz, 'UTC'])].map((zone) => (
+          <option key={zone} value={zone}>
+            {zone.replaceAll('_', ' ')}
+          </option>
+        ))}
+        {AREAS.map(([area, zones]) => (
+          <optgroup key={area} label={area}>
+            {zones.map((zone) => (
+              <option key={zone} value={zone}>
+                {zone.slice(area.length + 1).replaceAll('_', ' ')}
+              </option>
+            ))}
+          </optgroup>
+        ))}
+      </select>
+    </label>
   );
 }
 
-const ZONES = allZones();
+const AREAS = zonesByArea();
 
-const FILTERS: { name: keyof PageLocation & ('purpose' | 'modelId' | 'trust' | 'domain'); label: string }[] = [
+const FILTERS: {
+  name: keyof PageLocation & ('purpose' | 'modelId' | 'trust' | 'operator' | 'domain');
+  label: string;
+}[] = [
   { name: 'purpose', label: 'Purpose' },
   { name: 'modelId', label: 'Model' },
   { name: 'trust', label: 'Only' },
+  { name: 'operator', label: 'Operator' },
   { name: 'domain', label: 'Domain' },
 ];
 

@@ -7,7 +7,8 @@ import { explain } from '../api/problem';
 import { clock, count, plural } from '../format';
 import * as feed from '../live/feed';
 import { linkTo } from '../location';
-import { bare, Unfiltered, Use } from './lists';
+import { bare } from './listed';
+import { Unfiltered, Use } from './lists';
 
 /** Screen readers hear of arrivals this often at most. */
 const SPOKEN_MS = 20_000;
@@ -33,21 +34,23 @@ export function Live({ tz, domain }: { tz: string; domain: string | null }) {
         <p class="today">
           {today ? (
             <>
-              <b>{count(today.totalReceipts)}</b> {today.totalReceipts === 1 ? 'receipt' : 'receipts'} today by{' '}
-              <b>{count(today.uniqueClients)}</b> {today.uniqueClients === 1 ? 'client' : 'clients'},{' '}
+              <b>{count(today.totalReceipts)}</b> {today.totalReceipts === 1 ? 'use' : 'uses'} today by{' '}
+              <b>{count(today.uniqueClients)}</b> {today.uniqueClients === 1 ? 'AI service' : 'AI services'},{' '}
               <b>{count(today.byTrust.proven.totalReceipts)}</b> of them proven
             </>
           ) : (
             'Today so far: –'
           )}
         </p>
-        <Unfiltered what="All receipts" />
-        <ol aria-label="Newest receipts" onKeyDown={moveFocus}>
-          {shown.value.map((receipt, at) => (
-            <Line key={feed.idOf(receipt)} receipt={receipt} tz={tz} isFirst={at === 0} />
-          ))}
-        </ol>
-        {shown.value.length === 0 && <p class="empty">New receipts appear here within a second.</p>}
+        <Unfiltered what="All uses" />
+        <div class="lines">
+          <ol aria-label="Newest uses" onKeyDown={moveFocus}>
+            {shown.value.map((receipt, at) => (
+              <Line key={feed.idOf(receipt)} receipt={receipt} tz={tz} isFirst={at === 0} />
+            ))}
+          </ol>
+        </div>
+        {shown.value.length === 0 && <p class="empty">New uses appear here within a second.</p>}
       </div>
       <Spoken />
     </section>
@@ -96,7 +99,7 @@ function Spoken() {
     let announced = feed.arrived.peek();
     const timer = setInterval(() => {
       const now = feed.arrived.peek();
-      if (now > announced) setText(`${plural(now - announced, 'new receipt')}.`);
+      if (now > announced) setText(`${plural(now - announced, 'new use')}.`);
       announced = now;
     }, SPOKEN_MS);
     return () => clearInterval(timer);

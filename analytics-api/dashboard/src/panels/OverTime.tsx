@@ -3,31 +3,27 @@
 
 import { useMemo, useState } from 'preact/hooks';
 import type { Timeseries } from '../api/answers';
-import { address, type Filter, timeseries } from '../api/questions';
-import { useAsk } from '../ask';
+import { address } from '../api/questions';
+import type { Asked } from '../ask';
 import { SeriesChart, when } from '../chart/SeriesChart';
 import { columnsOf, endOf, seriesOf } from '../chart/stack';
-import { count, words } from '../format';
+import { count, named, words } from '../format';
 import { go, METRICS, type Metric, zoomTo } from '../location';
 import { completeness } from '../watermark';
 import type { Chosen } from './chosen';
+import type { Numbers, seriesQuery } from './numbers';
 import { Panel } from './Panel';
 
-const NOUNS: Record<Metric, string> = { receipts: 'receipts', clients: 'clients', content: 'entries' };
+interface Props {
+  asked: Asked<Numbers<unknown>>;
+  query: ReturnType<typeof seriesQuery>;
+  chosen: Chosen;
+}
 
-export function OverTime({ chosen, filter = {} }: { chosen: Chosen; filter?: Filter }) {
-  const { location, interval } = chosen;
-  const query = {
-    ...chosen.query,
-    to: chosen.range.to,
-    ...filter,
-    metric: location.metric,
-    interval,
-    ...(location.metric === 'receipts' && { groupBy: 'purpose' as const }),
-  };
-  const asked = useAsk(JSON.stringify(query), (signal) => timeseries(query, signal));
+export function OverTime({ asked, query, chosen }: Props) {
+  const { location } = chosen;
   const [asTable, setAsTable] = useState(false);
-  const noun = NOUNS[location.metric];
+  const noun = named(location.metric);
   const actions = (
     <>
       <label class="pick">
@@ -35,7 +31,7 @@ export function OverTime({ chosen, filter = {} }: { chosen: Chosen; filter?: Fil
         <select value={location.metric} onChange={(event) => go({ metric: event.currentTarget.value as Metric })}>
           {METRICS.map((metric) => (
             <option key={metric} value={metric}>
-              {words(NOUNS[metric])}
+              {words(named(metric))}
             </option>
           ))}
         </select>
@@ -49,12 +45,13 @@ export function OverTime({ chosen, filter = {} }: { chosen: Chosen; filter?: Fil
     <Panel
       id="over-time"
       title="Over time"
+      help="By the time at which the content was accessed."
       asked={asked}
       rows={1}
-      csv={address('/timeseries', query)}
+      csv={() => address('/timeseries', query)}
       actions={actions}
     >
-      {(data) => <Shown data={data} chosen={chosen} noun={noun} asTable={asTable} />}
+      {(data) => <Shown data={data.series} chosen={chosen} noun={noun} asTable={asTable} />}
     </Panel>
   );
 }
@@ -76,7 +73,7 @@ function Shown({ data, chosen, noun, asTable }: { data: Timeseries; chosen: Chos
               <th scope="col">{words(interval)}</th>
               {columns.map(({ key }) => (
                 <th key={key} scope="col" class="number">
-                  {words(key)}
+                  {words(named(key))}
                 </th>
               ))}
             </tr>

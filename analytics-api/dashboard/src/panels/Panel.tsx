@@ -1,37 +1,33 @@
 // What every panel has: a heading, its actions, and its own loading, failing and waiting.
 
 import type { ComponentChildren } from 'preact';
-import { useState } from 'preact/hooks';
-import { asProblem } from '../api/http';
-import { explain, type Problem } from '../api/problem';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { asProblem, isAbort } from '../api/http';
+import { type Explanation, explain, type Problem } from '../api/problem';
 import type { Asked } from '../ask';
-import { saveCsv } from '../csv';
+import { CSV_ROWS_MAX, saveCsv } from '../csv';
 import { count } from '../format';
-import { pageLocation } from '../location';
-
-interface CsvRows {
-  max: number;
-  all: number;
-}
 
 interface Props<T> {
   id: string;
   title: string;
+  /** One sentence about its numbers. */
+  help?: string;
   asked: Asked<T>;
   /** Rows that the skeleton stands in for. */
   rows?: number;
-  /** Where the panel's table is to be had as CSV. */
-  csv?: string;
-  /** Rows that this CSV has at most, and how many there are. */
-  csvRows?: (data: T) => CsvRows;
+  /** Address of all rows as CSV. */
+  csv?: (data: T) => string;
   actions?: ComponentChildren;
   children: (data: T) => ComponentChildren;
 }
 
-export function Panel<T>({ id, title, asked, rows = 5, csv, csvRows, actions, children }: Props<T>) {
+export function Panel<T>({ id, title, help, asked, rows = 5, csv, actions, children }: Props<T>) {
   const { data, problem, stale, retry } = asked;
-  // An outage is the whole page's, which warns of it once (Watermark.tsx); old numbers are dimmed.
-  const isExplained = problem?.isOutage && data !== null && !stale;
+  // An outage, or a quota that is used up, is the whole page's, which warns of it once
+  // (Watermark.tsx). Old numbers are dimmed, and those of another selection aren't shown.
+  const isExplained = problem?.isQuota || (problem?.isOutage && data !== null && !stale);
+  const shown = isExplained && stale ? null : data;
   return (
     <section
       class={`panel ${id}`}
@@ -42,14 +38,15 @@ export function Panel<T>({ id, title, asked, rows = 5, csv, csvRows, actions, ch
         <h2 id={`${id}-title`}>{title}</h2>
         <div class="actions">
           {actions}
-          {csv && <CsvButton address={csv} name={title} rows={(data && csvRows?.(data)) ?? null} />}
+          {csv && <CsvButton address={data === null || stale ? null : csv(data)} name={title} />}
         </div>
       </header>
+      {help && <p class="note help">{help}</p>}
       {problem && !isExplained && <Failed problem={problem} retry={retry} of={title} />}
-      {data !== null ? (
-        <div class={stale || problem ? 'body stale' : 'body'}>{children(data)}</div>
+      {shown !== null ? (
+        <div class={stale || problem ? 'body stale' : 'body'}>{children(shown)}</div>
       ) : (
-        !problem && <Skeleton rows={rows} />
+        (!problem || isExplained) && <Skeleton rows={rows} />
       )}
     </section>
   );
@@ -79,43 +76,57 @@ function Skeleton({ rows }: { rows: number }) {
   );
 }
 
-function CsvButton({ address, name, rows }: { address: string; name: string; rows: CsvRows | null }) {
-  const [state, setState] = useState<{ busy: boolean; problem: Problem | null }>({ busy: false, problem: null });
-  async function save() {
-    setState({ busy: true, problem: null });
+/** Saves all rows; while they come, their number, and a way to stop. */
+function CsvButton({ address, name }: { address: string | null; name: string }) {
+  const [rows, setRows] = useState<number | null>(null);
+  const [fault, setFault] = useState<Explanation | null>(null);
+  const running = useRef<AbortController | null>(null);
+  useEffect(() => () => running.current?.abort(), []);
+  async function save(from: string) {
+    running.current = new AbortController();
+    const { signal } = running.current;
+    setRows(0);
+    setFault(null);
     try {
-      await saveCsv(address, fileName(name));
-      setState({ busy: false, problem: null });
+      const isWhole = await saveCsv(from, signal, setRows);
+      if (!isWhole) setFault(CUT);
     } catch (error) {
-      setState({ busy: false, problem: asProblem(error) });
+      if (!isAbort(error)) setFault(explain(asProblem(error), { retried: false }));
     }
+    setRows(null);
   }
-  const words = state.problem && explain(state.problem, { retried: false });
-  const isCut = rows !== null && rows.all > rows.max;
-  const text = isCut ? `CSV, first ${count(rows.max)}` : 'CSV';
   return (
     <>
-      <button
-        type="button"
-        class="quiet"
-        disabled={state.busy}
-        onClick={save}
-        aria-label={`Download ${text}${isCut ? ` of ${count(rows.all)}` : ''}: ${name}`}
-      >
-        {text}
-      </button>
-      {words && (
+      {rows === null ? (
+        <button
+          type="button"
+          class="quiet"
+          disabled={address === null}
+          onClick={() => address && save(address)}
+          aria-label={`Download CSV: ${name}`}
+        >
+          CSV
+        </button>
+      ) : (
+        <button
+          type="button"
+          class="quiet"
+          onClick={() => running.current?.abort()}
+          aria-label={`Stop the download: ${name}`}
+        >
+          {rows === 0 ? 'Saving…' : `${count(rows)} rows…`} <span aria-hidden="true">×</span>
+        </button>
+      )}
+      {fault && (
         <span class="fault" role="alert">
-          <strong>{words.title}.</strong> {words.advice}
+          <strong>{fault.title}.</strong> {fault.advice}
         </span>
       )}
     </>
   );
 }
 
-/** `receipts-top-content-2026-11-21`. */
-function fileName(title: string): string {
-  const view = pageLocation.value.view;
-  const about = 'id' in view ? `-${view.id.slice(0, 8)}` : '';
-  return `receipts-${title.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-')}${about}-${new Date().toISOString().slice(0, 10)}`;
-}
+const CUT: Explanation = {
+  title: 'Not all rows',
+  advice: `The file has the first ${count(CSV_ROWS_MAX)}. Choose a shorter range for the others.`,
+};

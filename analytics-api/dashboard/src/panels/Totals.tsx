@@ -2,23 +2,20 @@
 
 import type { ComponentChildren } from 'preact';
 import type { Dashboard } from '../api/answers';
-import { dashboard } from '../api/questions';
-import { useAsk } from '../ask';
+import type { Asked } from '../ask';
 import { type Change, change, count, dateTime, PURPOSES, share, words } from '../format';
 import { linkTo } from '../location';
-import type { Chosen } from './chosen';
+import { Narrow } from './Narrow';
+import type { Numbers } from './numbers';
 import { Panel } from './Panel';
 import { BeforeVerification, ProvenPart } from './Trust';
 
 type Period = NonNullable<Dashboard['previous']>;
 
-export function Totals({ chosen }: { chosen: Chosen }) {
-  // The period before has the same length, so it needs both ends.
-  const query = { ...chosen.query, to: chosen.range.to, compare: 'previous' as const, limit: 0 };
-  const asked = useAsk(JSON.stringify(query), (signal) => dashboard(query, signal));
+export function Totals({ asked, tz }: { asked: Asked<Numbers<Dashboard>>; tz: string }) {
   return (
     <Panel id="totals" title="Totals" asked={asked} rows={1}>
-      {(data) => <Figures data={data} tz={chosen.location.tz} />}
+      {(data) => <Figures data={data.totals} tz={tz} />}
     </Panel>
   );
 }
@@ -30,11 +27,12 @@ function Figures({ data, tz }: { data: Dashboard; tz: string }) {
   return (
     <>
       <dl class="figures">
-        <Figure name="Receipts" value={all} change={previous && change(all, previous.totalReceipts)} first>
+        <Figure name="Uses" help={HELP.uses} value={all} change={previous && change(all, previous.totalReceipts)} first>
           <ProvenPart proven={data.byTrust.proven.totalReceipts} all={all} />
         </Figure>
         <Figure
-          name="Clients"
+          name="AI services"
+          help={HELP.services}
           value={data.uniqueClients}
           change={previous && change(data.uniqueClients, previous.uniqueClients)}
         />
@@ -42,6 +40,7 @@ function Figures({ data, tz }: { data: Dashboard; tz: string }) {
           <Figure
             key={purpose}
             name={words(purpose)}
+            help={HELP[purpose]}
             href={linkTo({ purpose })}
             swatch={purpose}
             value={usageByPurpose[purpose]}
@@ -60,9 +59,9 @@ function Figures({ data, tz }: { data: Dashboard; tz: string }) {
 
 /** What changes are against. */
 function Compared({ all, previous, tz }: { all: number; previous: Period; tz: string }) {
-  if (all === 0) return <>No receipts in this range. They appear here within a second of their arrival.</>;
+  if (all === 0) return <>No uses in this range. New ones appear here within a second.</>;
   const before = `${dateTime(Date.parse(previous.from), tz)} – ${dateTime(Date.parse(previous.to), tz)}`;
-  return previous.totalReceipts ? <>Changes are against {before}.</> : <>No receipts before, in {before}.</>;
+  return previous.totalReceipts ? <>Changes are against {before}.</> : <>No uses before, in {before}.</>;
 }
 
 interface FigureProps {
@@ -72,19 +71,21 @@ interface FigureProps {
   /** To the numbers of this alone. */
   href?: string;
   note?: string;
+  /** One sentence about it. */
+  help?: string;
   change?: Change | undefined;
   first?: boolean;
   children?: ComponentChildren;
 }
 
 /** One number: its name, its value, and what became of it since the period before. */
-export function Figure({ name, value, swatch, href, note, change, first, children }: FigureProps) {
+export function Figure({ name, value, swatch, href, note, help, change, first, children }: FigureProps) {
   const text = count(value);
   return (
     <div class={first ? 'figure first' : 'figure'}>
       <dt>
         {swatch && <i class={`swatch ${swatch}`} />}
-        {href ? <a href={href}>{name}</a> : name}
+        {href ? <Narrow href={href} name={name} /> : name}
         {note && <span class="part"> {note}</span>}
       </dt>
       <dd class="value" style={{ '--digits': text.length }}>
@@ -99,6 +100,17 @@ export function Figure({ name, value, swatch, href, note, change, first, childre
         </dd>
       )}
       {children}
+      {help && <dd class="help">{help}</dd>}
     </div>
   );
 }
+
+/** One sentence for each number. */
+export const HELP = {
+  uses: 'How often AI services reported that they used your content. Proven: by a company that has proven its domain.',
+  services: 'Programs that used it, each by its key.',
+  titles: 'Different titles that it used.',
+  training: 'To build a model.',
+  inference: 'To answer a question.',
+  research: 'To study something.',
+};

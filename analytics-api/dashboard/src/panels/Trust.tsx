@@ -3,6 +3,7 @@
 import type { Signer } from '../api/answers';
 import { count, share } from '../format';
 import { linkTo, pageLocation, type Trust } from '../location';
+import { Narrow } from './Narrow';
 
 /** Who signed, in few words: the operator, or the beginning of the key of none. */
 export const signerText = (signer: Signer): string => {
@@ -27,7 +28,7 @@ export function Badge({ trust }: { trust: string }) {
 export function ProvenPart({ proven, all }: { proven: number; all: number }) {
   const part = (trust: Trust, number: number) => {
     const text = `${count(number)} ${trust}`;
-    return pageLocation.value.trust || number === 0 ? text : <a href={linkTo({ trust })}>{text}</a>;
+    return pageLocation.value.trust || number === 0 ? text : <Narrow href={linkTo({ trust })} name={text} />;
   };
   return (
     <dd class="proven-part">
@@ -35,7 +36,7 @@ export function ProvenPart({ proven, all }: { proven: number; all: number }) {
       <span>
         {part('proven', proven)} ({share(proven, all)})
       </span>{' '}
-      · <span title="Senders of unproven receipts haven’t proven who they are.">{part('unproven', all - proven)}</span>
+      · <span>{part('unproven', all - proven)}</span>
     </dd>
   );
 }
@@ -51,6 +52,6 @@ export function ProvenBar({ proven, all }: { proven: number; all: number }) {
  */
 export function BeforeVerification({ receipts }: { receipts: number }) {
   if (receipts === 0) return null;
-  const they = receipts === 1 ? '1 receipt that' : `${count(receipts)} receipts that`;
-  return <> {they} arrived before the domain was first verified aren’t counted.</>;
+  const they = receipts === 1 ? '1 use that was' : `${count(receipts)} uses that were`;
+  return <> {they} reported before the domain was first verified aren’t counted.</>;
 }

@@ -3,7 +3,7 @@
 
 import { refresh } from '../ask';
 import { clock, date, span } from '../format';
-import { awaited, failing } from '../loads';
+import { awaited, failing, limited } from '../loads';
 import { pageLocation } from '../location';
 import { dayOf } from '../ranges';
 import { type Completeness, completeness, tick } from '../watermark';
@@ -20,7 +20,7 @@ export function Watermark() {
   const sameDay = dayOf(now.throughMs, tz) === dayOf(tick.value, tz);
   const at = sameDay ? clock(now.throughMs, tz) : `${date(now.throughMs, tz)}, ${clock(now.throughMs, tz)}`;
   return (
-    <p class={`watermark ${now.state}`} title="Every receipt acknowledged before this instant is counted.">
+    <p class={`watermark ${now.state}`} title="Every use that was reported before this time is counted.">
       {loading}
       <i aria-hidden="true" />
       <span>Complete through</span> <time dateTime={new Date(now.throughMs).toISOString()}>{at}</time>
@@ -51,16 +51,21 @@ export function Warning() {
 }
 
 function warning(now: Completeness): [name: string, text: string] | null {
+  if (limited.value)
+    return [
+      'Too many requests',
+      'The requests of your account are used up for now. Numbers that are grey or missing follow by themselves.',
+    ];
   switch (now.state) {
     case 'incomplete':
       return [
         'Incomplete',
-        'The last check found receipts missing, or counted too often. The numbers may be off by them until they are repaired.',
+        'The last check found uses missing, or counted too often. The numbers may be off by them until they are repaired.',
       ];
     case 'behind':
       return [
         'Behind',
-        `Counting is ${span(now.behindMs)} behind: receipts acknowledged since then aren’t in these numbers yet.`,
+        `Counting is ${span(now.behindMs)} behind: uses reported since then aren’t in these numbers yet.`,
       ];
     case 'stale':
       return [

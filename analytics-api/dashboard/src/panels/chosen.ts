@@ -26,6 +26,7 @@ export function chosen(location: PageLocation): Chosen {
       purpose: location.purpose ?? undefined,
       modelId: location.modelId ?? undefined,
       trust: location.trust ?? undefined,
+      operator: location.operator ?? undefined,
       domain: location.domain ?? undefined,
     },
   };

@@ -1,107 +1,66 @@
-// The lists: top content, top clients, models, refusals.
+// The lists of the overview and of the pages of one title or service.
 
-import type { ClientCount, ContentCount, LiveReceipt, ModelUsage, Signer } from '../api/answers';
-import { address, clients, contents, type Filter, models, receipts, refusals } from '../api/questions';
+import type { LiveReceipt } from '../api/answers';
+import { address, type Filter, receipts, refusals } from '../api/questions';
 import { useAsk } from '../ask';
-import { dateTime, words } from '../format';
-import { linkTo, pageLocation } from '../location';
+import { count, dateTime, words } from '../format';
+import { type List, linkTo, listView, pageLocation } from '../location';
 import type { Chosen } from './chosen';
+import { csvOf, LISTED, linkToService } from './listed';
 import { Panel } from './Panel';
-import { type Ranked, Ranking } from './Ranking';
-import { Badge, signerText } from './Trust';
+import { Ranking } from './Ranking';
+import { Badge } from './Trust';
 
 const ROWS = 8;
-/** What a download asks for: as many as the API gives at once. */
-export const CSV_ROWS = 100;
+/** Rows that one request of CSV is for. */
+const CSV_REFUSALS = 1_000;
 const CSV_RECEIPTS = 10_000;
-const NOTHING = 'No receipts in this range.';
+export const NOTHING = 'No uses in this range.';
 
-export function TopContent({ chosen }: { chosen: Chosen }) {
-  const { query } = chosen;
-  const asked = useAsk(JSON.stringify(query), (signal) => contents({ ...query, limit: ROWS }, signal));
+/** The first rows of a list, and the way to all of them. */
+export function Top({ list, title, chosen }: { list: List; title: string; chosen: Chosen }) {
+  const listed = LISTED[list];
+  const { query, location } = chosen;
+  const asked = useAsk(JSON.stringify(query), (signal) => listed.ask({ ...query, limit: ROWS }, location.tz, signal));
+  // There is room for one more column.
+  const others = listed.others.slice(0, 1).filter(({ sort }) => sort !== 'lastSeen');
   return (
     <Panel
-      id="content"
-      title="Top content"
+      id={list}
+      title={title}
+      help={listed.help}
       asked={asked}
       rows={ROWS}
-      csv={address('/content', { ...query, limit: CSV_ROWS })}
-      csvRows={({ totalContent: all }) => ({ max: CSV_ROWS, all })}
+      csv={({ total }) => csvOf(listed, query, total)}
     >
       {(data) => (
-        <Ranking
-          caption="Entries by receipts"
-          nameHeading="Entry"
-          secondHeading="Clients"
-          rows={data.content.map((entry) => ({ ...rankedEntry(entry), second: entry.uniqueClients }))}
-          total={data.totalContent}
-          all={null}
-          empty={NOTHING}
-        />
+        <>
+          <Ranking
+            caption={`${listed.title}, most used first`}
+            name={listed.name}
+            others={others}
+            rows={data.rows}
+            empty={NOTHING}
+          />
+          <All list={list} total={data.total} />
+        </>
       )}
     </Panel>
   );
 }
 
-export function TopClients({ chosen }: { chosen: Chosen }) {
-  const { query } = chosen;
-  const asked = useAsk(JSON.stringify(query), (signal) => clients({ ...query, limit: ROWS }, signal));
+/** A link to all rows of a list, of everything or of the title or service on show. */
+export function All({ list, total }: { list: List; total: number }) {
+  if (total === 0) return null;
+  const { view } = pageLocation.value;
+  const of = view.name === 'content' || view.name === 'service' ? view : null;
+  const [one, many] = LISTED[list].nouns;
   return (
-    <Panel
-      id="clients"
-      title="Top clients"
-      asked={asked}
-      rows={ROWS}
-      csv={address('/clients', { ...query, limit: CSV_ROWS })}
-      csvRows={({ totalClients: all }) => ({ max: CSV_ROWS, all })}
-    >
-      {(data) => (
-        <Ranking
-          caption="Clients by receipts"
-          nameHeading="Client"
-          rows={data.clients.map(rankedClient)}
-          total={data.totalClients}
-          all={null}
-          empty={NOTHING}
-        />
-      )}
-    </Panel>
-  );
-}
-
-export function Models({ chosen }: { chosen: Chosen }) {
-  const query = chosen.query;
-  const asked = useAsk(JSON.stringify(query), (signal) => models({ ...query, limit: ROWS }, signal));
-  const rows = (list: ModelUsage[]): Ranked[] =>
-    list.map((model) => ({
-      key: model.modelId ?? '',
-      name: model.modelId ?? 'No model named',
-      count: model.receiptCount,
-      proven: model.byTrust.proven,
-      second: model.uniqueClients,
-      ...(model.modelId && { href: linkTo({ modelId: model.modelId }) }),
-    }));
-  return (
-    <Panel
-      id="models"
-      title="By model"
-      asked={asked}
-      rows={ROWS}
-      csv={address('/models', { ...query, limit: CSV_ROWS })}
-      csvRows={({ totalModels: all }) => ({ max: CSV_ROWS, all })}
-    >
-      {(data) => (
-        <Ranking
-          caption="Models by receipts"
-          nameHeading="Model"
-          secondHeading="Clients"
-          rows={rows(data.models)}
-          total={data.totalModels}
-          all={null}
-          empty={NOTHING}
-        />
-      )}
-    </Panel>
+    <p class="more">
+      <a href={linkTo({ view: listView(list, of) })}>
+        {total === 1 ? `The ${one}` : `All ${count(total)} ${many}`} <span aria-hidden="true">→</span>
+      </a>
+    </p>
   );
 }
 
@@ -114,26 +73,26 @@ export function Refusals({ chosen }: { chosen: Chosen }) {
   return (
     <Panel
       id="refusals"
-      title="Refusals"
+      title="Rejected"
+      help="Reports that failed a check. They count nowhere."
       asked={asked}
       rows={ROWS}
-      csv={address('/refusals', { ...query, limit: CSV_ROWS })}
-      csvRows={({ totalRefused: all }) => ({ max: CSV_ROWS, all })}
+      csv={() => address('/refusals', { ...query, limit: CSV_REFUSALS })}
     >
       {(data) => (
         <>
           <Unfiltered what="Counted by arrival" />
           <Ranking
-            caption="Refused receipts by reason"
-            nameHeading="Reason"
-            countHeading="Refused"
+            caption="Rejected reports by reason"
+            name={{ text: 'Reason' }}
+            counted="Rejected"
             rows={Object.entries(data.byReason).map(([reason, number]) => ({
               key: reason,
               name: words(reason),
               count: number,
             }))}
             all={data.totalRefused}
-            empty="Nothing was refused in this range."
+            empty="Nothing was rejected in this range."
           />
           {data.newest.length > 0 && (
             <>
@@ -159,24 +118,23 @@ export function Refusals({ chosen }: { chosen: Chosen }) {
 
 /** Says that filters of what receipts state don't apply here. */
 export function Unfiltered({ what }: { what: string }) {
-  const { purpose, modelId, trust } = pageLocation.value;
-  if (!purpose && !modelId && !trust) return null;
-  return <p class="note">{what}, of every purpose, model and trust: those filters don’t apply here.</p>;
+  const { purpose, modelId, trust, operator } = pageLocation.value;
+  if (!purpose && !modelId && !trust && !operator) return null;
+  return <p class="note">{what}, of every purpose, model, operator and trust: those filters don’t apply here.</p>;
 }
 
-/** The newest receipts of one entry, by whom; or of one client, of what. There are `all`. */
-export function NewestReceipts({ chosen, filter, all }: { chosen: Chosen; filter: Filter; all: number }) {
+/** The newest receipts of one entry, by whom; or of one client, of what. */
+export function NewestReceipts({ chosen, filter }: { chosen: Chosen; filter: Filter }) {
   const query = { ...chosen.query, ...filter };
   const asked = useAsk(JSON.stringify(query), (signal) => receipts({ ...query, limit: ROWS }, signal));
   const { tz } = chosen.location;
   return (
     <Panel
       id="used"
-      title="Newest receipts"
+      title="Newest uses"
       asked={asked}
       rows={ROWS}
-      csv={address('/receipts', { ...query, limit: CSV_RECEIPTS })}
-      csvRows={() => ({ max: CSV_RECEIPTS, all })}
+      csv={() => address('/receipts', { ...query, limit: CSV_RECEIPTS })}
     >
       {(data) =>
         data.receipts.length === 0 ? (
@@ -218,7 +176,7 @@ export function Use({ receipt, by }: { receipt: LiveReceipt; by: string | null }
 function Who({ receipt }: { receipt: LiveReceipt }) {
   if (!receipt.clientId) return <span>Erased</span>;
   return (
-    <a class="cut" href={linkToClient(receipt.clientId, receipt)} title={receipt.clientName ?? ''}>
+    <a class="cut" href={linkToService(receipt.clientId, receipt)} title={receipt.clientName ?? ''}>
       {receipt.clientName || receipt.clientId}
     </a>
   );
@@ -231,29 +189,3 @@ function What({ receipt }: { receipt: LiveReceipt }) {
     </a>
   );
 }
-
-export const rankedEntry = (entry: ContentCount): Ranked => ({
-  key: entry.entryId,
-  name: entry.title || entry.url || entry.entryId,
-  count: entry.receiptCount,
-  proven: entry.byTrust.proven,
-  href: linkTo({ view: { name: 'content', id: entry.entryId } }),
-  ...(entry.title !== entry.url && entry.url && { note: bare(entry.url) }),
-});
-
-export const rankedClient = (client: ClientCount): Ranked => ({
-  key: `${client.clientId} ${client.keyFingerprint}`,
-  name: client.name || client.clientId,
-  trust: client.trust,
-  note: [signerText(client), client.organization].filter(Boolean).join(' · '),
-  count: client.receiptCount,
-  proven: client.byTrust.proven,
-  href: linkToClient(client.clientId, client),
-});
-
-/** To the client alone: others may use its ID with keys of their own. */
-const linkToClient = (id: string, { keyFingerprint }: Signer): string =>
-  linkTo({ view: { name: 'client', id, fingerprint: keyFingerprint } });
-
-/** A URL without its scheme, for reading. */
-export const bare = (url: string): string => url.replace(/^https?:\/\//, '');

@@ -4,116 +4,128 @@ import type { ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';
 import type { Client, Entry, PurposeCounts, TotalsByTrust } from '../api/answers';
 import { explain, type Problem } from '../api/problem';
-import { address, client, entry } from '../api/questions';
-import { useAsk } from '../ask';
+import { client, entry } from '../api/questions';
 import { count, dateTime, PURPOSES, share, words } from '../format';
-import { linkTo, type View } from '../location';
+import { type Detail, linkTo } from '../location';
 import type { Chosen } from '../panels/chosen';
-import { CSV_ROWS, NewestReceipts, rankedClient, rankedEntry } from '../panels/lists';
+import { csvOf, filterBy, LISTED, rankedClient, rankedEntry } from '../panels/listed';
+import { All, NewestReceipts } from '../panels/lists';
+import { seriesQuery, useNumbers } from '../panels/numbers';
 import { OverTime } from '../panels/OverTime';
 import { Panel } from '../panels/Panel';
 import { Ranking } from '../panels/Ranking';
-import { Figure } from '../panels/Totals';
+import { Figure, HELP } from '../panels/Totals';
 import { Badge, claimText, keyText, ProvenPart } from '../panels/Trust';
 
-type ClientLocation = Extract<View, { name: 'client' }>;
+type EntryLocation = Extract<Detail, { name: 'content' }>;
+type ClientLocation = Extract<Detail, { name: 'service' }>;
 
 const ROWS = 12;
 /** Keys that are listed below a client's title. */
 const KEYS_MAX = 4;
 
-export function EntryView({ id, chosen }: { id: string; chosen: Chosen }) {
+export function EntryView({ of, chosen }: { of: EntryLocation; chosen: Chosen }) {
+  const { id } = of;
+  const filter = filterBy(of);
   const query = { ...chosen.query, limit: ROWS };
-  const asked = useAsk(JSON.stringify([id, query]), (signal) => entry(id, query, signal));
-  if (asked.problem?.status === 404) return <Nothing kind="Entry" title="No such entry" of={asked.problem} />;
+  const series = seriesQuery(chosen, filter);
+  const asked = useNumbers([id, query], series, (signal) => entry(id, query, signal));
+  const found = asked.data?.totals;
+  if (asked.problem?.status === 404) return <Nothing kind="Title" title="No such title" of={asked.problem} />;
   return (
     <>
-      <Title kind="Entry" title={asked.data?.title || asked.data?.url} id={id}>
-        {asked.data && <EntryFacts of={asked.data} />}
+      <Title kind="Title" title={found?.title || found?.url} id={id}>
+        {found && <EntryFacts of={found} />}
       </Title>
       <Panel id="totals" title="Totals" asked={asked} rows={1}>
-        {(data) => (
+        {({ totals: data }) => (
           <Facts
             total={data.totalReceipts}
             trust={data.byTrust}
-            others={['Clients', data.uniqueClients]}
+            others={['AI services', data.uniqueClients, HELP.services]}
             purposes={data.usageByPurpose}
             of={data}
             tz={chosen.location.tz}
           />
         )}
       </Panel>
-      <OverTime chosen={chosen} filter={{ entryId: id }} />
+      <OverTime asked={asked} query={series} chosen={chosen} />
       <div class="columns">
         <Panel
           id="wider"
-          title="Top clients"
+          title="Top AI services"
           asked={asked}
           rows={ROWS}
-          csv={address('/clients', { ...chosen.query, entryId: id, limit: CSV_ROWS })}
-          csvRows={({ uniqueClients: all }) => ({ max: CSV_ROWS, all })}
+          csv={({ totals: data }) => csvOf(LISTED.services, { ...chosen.query, ...filter }, data.uniqueClients)}
         >
-          {(data) => (
-            <Ranking
-              caption="Clients of this entry by receipts"
-              nameHeading="Client"
-              rows={data.topClients.map(rankedClient)}
-              total={data.uniqueClients}
-              all={data.totalReceipts}
-              empty="Nobody used this entry in this range."
-            />
+          {({ totals: data }) => (
+            <>
+              <Ranking
+                caption="AI services that used this title, most uses first"
+                name={{ text: 'AI service' }}
+                rows={data.topClients.map(rankedClient)}
+                all={data.totalReceipts}
+                empty="Nobody used this title in this range."
+              />
+              <All list="services" total={data.uniqueClients} />
+            </>
           )}
         </Panel>
-        <NewestReceipts chosen={chosen} filter={{ entryId: id }} all={asked.data?.totalReceipts ?? 0} />
+        <NewestReceipts chosen={chosen} filter={filter} />
       </div>
     </>
   );
 }
 
-export function ClientView({ of: { id, fingerprint }, chosen }: { of: ClientLocation; chosen: Chosen }) {
+export function ClientView({ of, chosen }: { of: ClientLocation; chosen: Chosen }) {
+  const { id, fingerprint } = of;
+  const filter = filterBy(of);
   const key = fingerprint === null ? {} : { keyFingerprint: fingerprint };
   const query = { ...chosen.query, ...key, limit: ROWS };
-  const asked = useAsk(JSON.stringify([id, query]), (signal) => client(id, query, signal));
-  if (asked.problem?.status === 404) return <Nothing kind="Client" title="No such client" of={asked.problem} />;
+  const series = seriesQuery(chosen, filter);
+  const asked = useNumbers([id, query], series, (signal) => client(id, query, signal));
+  const found = asked.data?.totals ?? null;
+  if (asked.problem?.status === 404) return <Nothing kind="AI service" title="No such AI service" of={asked.problem} />;
   return (
     <>
-      <Title kind={fingerprint === null ? 'Client ID' : 'Client'} title={onlyName(asked.data)} id={id}>
-        {asked.data && <ClientFacts of={asked.data} isOne={fingerprint !== null} />}
+      <Title kind={fingerprint === null ? 'ID of AI services' : 'AI service'} title={onlyName(found)} id={id}>
+        {found && <ClientFacts of={found} isOne={fingerprint !== null} />}
       </Title>
       <Panel id="totals" title="Totals" asked={asked} rows={1}>
-        {(data) => (
+        {({ totals: data }) => (
           <Facts
             total={data.totalReceipts}
             trust={data.byTrust}
-            others={['Entries', data.uniqueContent]}
+            others={['Titles', data.uniqueContent, HELP.titles]}
             purposes={data.usageByPurpose}
             of={data}
             tz={chosen.location.tz}
           />
         )}
       </Panel>
-      <OverTime chosen={chosen} filter={{ clientId: id, ...key }} />
+      <OverTime asked={asked} query={series} chosen={chosen} />
       <div class="columns">
         <Panel
           id="wider"
           title="Top content"
           asked={asked}
           rows={ROWS}
-          csv={address('/content', { ...chosen.query, clientId: id, ...key, limit: CSV_ROWS })}
-          csvRows={({ uniqueContent: all }) => ({ max: CSV_ROWS, all })}
+          csv={({ totals: data }) => csvOf(LISTED.content, { ...chosen.query, ...filter }, data.uniqueContent)}
         >
-          {(data) => (
-            <Ranking
-              caption="Entries this client used, by receipts"
-              nameHeading="Entry"
-              rows={data.topContent.map(rankedEntry)}
-              total={data.uniqueContent}
-              all={data.totalReceipts}
-              empty="This client used nothing in this range."
-            />
+          {({ totals: data }) => (
+            <>
+              <Ranking
+                caption="Titles that this AI service used, most uses first"
+                name={{ text: 'Title' }}
+                rows={data.topContent.map(rankedEntry)}
+                all={data.totalReceipts}
+                empty="This AI service used nothing in this range."
+              />
+              <All list="content" total={data.uniqueContent} />
+            </>
           )}
         </Panel>
-        <NewestReceipts chosen={chosen} filter={{ clientId: id, ...key }} all={asked.data?.totalReceipts ?? 0} />
+        <NewestReceipts chosen={chosen} filter={filter} />
       </div>
     </>
   );
@@ -138,11 +150,6 @@ function Title({
   }, [kind, title]);
   return (
     <div class="title">
-      <p class="back">
-        <a href={linkTo({ view: { name: 'overview' } })}>
-          <span aria-hidden="true">←</span> Overview
-        </a>
-      </p>
       <h1 tabIndex={-1}>
         <small>{kind}</small> {title || id}
       </h1>
@@ -164,8 +171,8 @@ function EntryFacts({ of }: { of: Entry }) {
   return (
     <>
       {of.url && (of.unknownEntry === false ? <Outside url={of.url} /> : <span>{of.url}</span>)}
-      {of.unknownEntry && <span class="soft">Not among your listed entries</span>}
-      {of.urls.length > 1 && <span class="soft">Receipts name {count(of.urls.length)} addresses</span>}
+      {of.unknownEntry && <span class="soft">Not in your catalogue</span>}
+      {of.urls.length > 1 && <span class="soft">Reported under {count(of.urls.length)} addresses</span>}
     </>
   );
 }
@@ -175,7 +182,7 @@ const onlyName = (of: Client | null) => (of?.uniqueClients === 1 ? of.keys[0]?.n
 
 function ClientFacts({ of, isOne }: { of: Client; isOne: boolean }) {
   const versions = of.keys.length === 1 ? (of.keys[0]?.versions ?? []) : [];
-  const linkToKey = (fingerprint: string | null) => linkTo({ view: { name: 'client', id: of.clientId, fingerprint } });
+  const linkToKey = (fingerprint: string | null) => linkTo({ view: { name: 'service', id: of.clientId, fingerprint } });
   return (
     <>
       {of.keys.slice(0, KEYS_MAX).map((key) => (
@@ -193,7 +200,7 @@ function ClientFacts({ of, isOne }: { of: Client; isOne: boolean }) {
           {versions.length > 8 && ' …'}
         </span>
       )}
-      {isOne && <a href={linkToKey(null)}>All keys with this client ID</a>}
+      {isOne && <a href={linkToKey(null)}>All AI services with this ID</a>}
     </>
   );
 }
@@ -212,7 +219,7 @@ function Outside({ url }: { url: string }) {
 interface FactsProps {
   total: number;
   trust: TotalsByTrust;
-  others: [string, number];
+  others: [name: string, value: number, help: string];
   purposes: PurposeCounts;
   of: Pick<Entry, 'firstSeen' | 'lastSeen'>;
   tz: string;
@@ -223,14 +230,16 @@ function Facts({ total, trust, others, purposes, of, tz }: FactsProps) {
   return (
     <>
       <dl class="figures">
-        <Figure name="Receipts" value={total} first>
+        <Figure name="Uses" help={HELP.uses} value={total} first>
           <ProvenPart proven={trust.proven.totalReceipts} all={total} />
         </Figure>
-        <Figure name={others[0]} value={others[1]} />
+        <Figure name={others[0]} value={others[1]} help={others[2]} />
         {PURPOSES.map((purpose) => (
           <Figure
             key={purpose}
             name={words(purpose)}
+            help={HELP[purpose]}
+            href={linkTo({ purpose })}
             swatch={purpose}
             value={purposes[purpose]}
             note={share(purposes[purpose], total)}

@@ -126,7 +126,7 @@ impl Refusal {
     }
 
     fn not_verified(host: &str) -> Self {
-        let detail = format!("{host} is not a verified domain of this API key's account");
+        let detail = format!("{host} is not a verified domain of your account");
         Self(Box::new(Problem::new(Kind::DomainNotVerified, detail)))
     }
 

@@ -237,7 +237,7 @@ pub(super) fn rows() -> Vec<Row> {
         key("POST", ERASURES, 202)
             .erasing()
             .json(r#"{"receiptClientMetadata": true}"#)
-            .unverified(NOT_VERIFIED),
+            .unverified((403, "no_verified_domain")),
         // What isn't one's own is passed over, without a word.
         key("POST", ERASURES, 202)
             .erasing()
