@@ -47,6 +47,7 @@ fn with_erase_scope() -> OpenApiRouter<Arc<PublisherState>> {
 fn with_owner() -> OpenApiRouter<Arc<PublisherState>> {
     OpenApiRouter::new()
         .merge(routes::keys::routes())
+        .merge(routes::members::routes())
         .merge(routes::user::of_account())
 }
 
@@ -79,9 +80,11 @@ pub(crate) fn router(app: &Arc<PublisherState>) -> Router {
         gatekeeper: gatekeeper.clone(),
         role: |_| AccountRole::Reader,
         takes_jwt: true,
+        is_of_account: false,
     };
     let owner = IdentityGate {
         role: identity::owners_change,
+        is_of_account: true,
         ..person.clone()
     };
     let session = IdentityGate {

@@ -8,7 +8,8 @@
 //! | [`AccountInfo`] | an account as whoever runs the deployment sees it |
 //! | [`ApiKey`] | the text of a key; only its hash is stored |
 //! | [`Principal`] | whom an API key or a session speaks for |
-//! | [`User`], [`AccountRole`] | a person of an account, and the rights that they have |
+//! | [`User`] | a person, as an identity provider names them |
+//! | [`Member`], [`Membership`], [`AccountRole`] | a person in an account, and the rights that they have |
 //! | [`UserSession`], [`LoginLink`] | a person in a browser; a sign-in without a provider |
 //! | [`Entry`] | the content that a publisher lists |
 //! | [`Page`], [`Cursor`] | lists in parts |
@@ -48,6 +49,7 @@ mod lifetime;
 mod limits;
 mod login_link;
 mod mail;
+mod member;
 mod operator;
 mod ownership;
 mod page;
@@ -85,7 +87,7 @@ pub use client::{
     CLIENTS_LISTED_MAX, ClientInfo, ClientKey, ClientKeyState, Fingerprint, FingerprintError, NewClientKey, Revoked,
 };
 pub use coverage::{Inherited, KeyDomains};
-pub use deletion::Cancellation;
+pub use deletion::{Cancellation, Deletion};
 pub use domain::{Domain, DomainError};
 pub use entry::{
     Created, ENTRY_AUTHOR_CHARS_MAX, ENTRY_AUTHORS_MAX, ENTRY_LABELS_MAX, ENTRY_PAGE_MAX, ENTRY_TITLE_CHARS_MAX,
@@ -104,6 +106,7 @@ pub use lifetime::{Lifetime, LifetimeError, Overlap, OverlapError, URGENT_MS};
 pub use limits::{CHALLENGES_MAX, DOMAINS_MAX, KEY_DOMAINS_MAX, KEYS_PER_CLIENT_MAX};
 pub use login_link::{LOGIN_LINK_MS, LoginLink};
 pub use mail::{ClaimedMail, MailKind, MailSubject, Outbox};
+pub use member::{ACCOUNTS_PER_USER_MAX, MEMBERS_MAX, Member, MemberError, Membership};
 pub use operator::{
     DirectoryState, DueDirectory, KeySource, NewOperatorKey, OPERATOR_CLIENTS_MAX, OPERATOR_KEYS_MAX, OPERATORS_MAX,
     Operator, OperatorError, OperatorKey,
@@ -130,5 +133,5 @@ pub use store::Accounts;
 pub use tier::{Tier, TierError};
 pub use trail::TrailEntry;
 pub use trusted_operators::TRUSTED_OPERATORS_MAX;
-pub use user::{Deletion, Email, EmailError, PersonName, PersonNameError, Subject, User, UserChange};
+pub use user::{Email, EmailError, PersonName, PersonNameError, Subject, User, UserChange};
 pub use verification::{VERIFICATION_MS, Verification, VerifyError};

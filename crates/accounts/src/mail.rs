@@ -146,8 +146,9 @@ impl Accounts {
                 CASE WHEN (m.kind = 'contested' AND d.contested_by IS NOT NULL)
                     OR (m.kind = 'domain_held' AND h.contested_by = m.account_id)
                     OR (m.kind = 'domain_free' AND h.domain IS NULL) THEN 1 ELSE 0 END AS contest_is_so,
-                (SELECT u.email FROM users u WHERE u.account_id = m.account_id AND u.email IS NOT NULL
-                    ORDER BY u.created_at_ms, u.id LIMIT 1) AS email, m.erasure_id
+                (SELECT u.email FROM members p JOIN users u ON u.id = p.user_id
+                    WHERE p.account_id = m.account_id AND u.email IS NOT NULL
+                    ORDER BY CASE p.role WHEN 'owner' THEN 0 ELSE 1 END, p.created_at_ms, u.id LIMIT 1) AS email, m.erasure_id
             FROM mails m LEFT JOIN domains d ON d.domain = m.domain AND d.account_id = m.account_id
                 AND d.verification_id = m.verification_id AND d.revoked_at_ms IS NULL
             LEFT JOIN domains h ON h.domain = m.domain AND h.revoked_at_ms IS NULL AND h.expires_at_ms > $2
@@ -284,7 +285,8 @@ pub(crate) async fn queue_for_erasure(
     let queue = "INSERT INTO mails
             (id, account_id, kind, domain, verification_id, created_at_ms, state, attempts, next_at_ms, erasure_id)
         SELECT $1, id, $2, '', '', $3, 'queued', 0, $3, $4 FROM accounts
-        WHERE id = $5 AND EXISTS (SELECT 1 FROM users WHERE users.account_id = accounts.id AND users.email IS NOT NULL)
+        WHERE id = $5 AND EXISTS (SELECT 1 FROM members p JOIN users u ON u.id = p.user_id
+            WHERE p.account_id = accounts.id AND u.email IS NOT NULL)
         ON CONFLICT (id) DO NOTHING";
     let queue = sqlx::query(queue)
         .bind(format!("{}.{kind}", erasure.id))

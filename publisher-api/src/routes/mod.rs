@@ -8,6 +8,7 @@ mod key_domains;
 pub(crate) mod keys;
 pub(crate) mod login_link;
 pub(crate) mod lookup;
+pub(crate) mod members;
 pub(crate) mod operators;
 mod paging;
 pub(crate) mod sessions;

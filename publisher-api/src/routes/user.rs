@@ -1,8 +1,8 @@
-//! `/api/v1/user`: the person behind a JWT, and the account they act for.
+//! `/api/v1/user`: the person behind a JWT, and the end of the account they act for.
 
 use std::sync::Arc;
 
-use accounts::{Cancellation, Deletion, Email, PersonName, User, UserChange};
+use accounts::{Cancellation, Deletion, Email, Membership, PersonName, User, UserChange};
 use axum::extract::{Request, State};
 use axum::{Extension, Json};
 use http::StatusCode;
@@ -46,15 +46,20 @@ struct InformationBody {
     /// When you came first.
     #[schema(format = DateTime)]
     created_at: String,
-    account: AccountBody,
+    /// The accounts that you are in, 20 at most, the one that you chose last first.
+    accounts: Vec<AccountBody>,
 }
 
-/// The account a person acts for.
+/// An account that a person is in.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-struct AccountBody {
+pub(super) struct AccountBody {
     /// `acc_...`.
     id: String,
+    /// Its first domain, or what it was named when it was made.
+    name: String,
+    /// Your role there: `owner`, `editor` or `reader`.
+    role: &'static str,
     /// `free`, `pro` or `enterprise`.
     tier: &'static str,
     /// Given while the account is to be deleted.
@@ -96,8 +101,11 @@ fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<Str
     get, path = INFORMATION, tag = "user", security(("jwt" = [])),
     responses((status = 200, description = "All of it", body = InformationBody), Refusals),
 )]
-async fn information(Extension(identity): Extension<Arc<Identity>>) -> Json<InformationBody> {
-    Json(identity.user.clone().into())
+async fn information(
+    State(app): State<Arc<PublisherState>>,
+    Extension(identity): Extension<Arc<Identity>>,
+) -> Result<Json<InformationBody>, Failure> {
+    read(&app, identity.user.clone()).await.map(Json)
 }
 
 /// Put right what is known of you
@@ -124,17 +132,21 @@ async fn correct(
     let changed = accounts
         .change_user(&identity.user.id, &change, &identity.actor())
         .await?;
-    Ok(Json(changed.ok_or_else(gone)?.into()))
+    read(&app, changed.ok_or_else(gone)?).await.map(Json)
 }
 
 /// Delete the account
 ///
-/// The account of all its users, with its keys, domains, entries and everything else. It can be
+/// The account of all its members, with its keys, domains, entries and everything else. It can be
 /// taken back for a time (30 days unless the operator has set another), in which everything
 /// continues working; then it is erased. Asking again doesn't change the time.
 #[utoipa::path(
     delete, path = ACCOUNT, tag = "user", security(("jwt" = [])),
-    responses((status = 202, description = "It is to be deleted", body = DeletionBody), Refusals),
+    responses(
+        (status = 202, description = "It is to be deleted", body = DeletionBody),
+        (status = 404, description = "You are in no account", body = ProblemBody, content_type = "application/problem+json"),
+        Refusals,
+    ),
 )]
 async fn delete(
     State(app): State<Arc<PublisherState>>,
@@ -145,7 +157,8 @@ async fn delete(
     let planned = accounts
         .request_deletion(identity.account_id(), grace_ms, &identity.actor())
         .await?;
-    Ok((StatusCode::ACCEPTED, Json(planned.ok_or_else(gone)?.into())))
+    let planned = planned.ok_or_else(|| Failure::not_found("you are in no account, so there is none to delete"))?;
+    Ok((StatusCode::ACCEPTED, Json(planned.into())))
 }
 
 /// Keep the account after all
@@ -166,19 +179,26 @@ async fn cancel(
         .cancel_deletion(identity.account_id(), &identity.actor())
         .await?
     {
-        Cancellation::Done => {
-            let restored = User {
-                deletion: None,
-                ..identity.user.clone()
-            };
-            Ok(Json(restored.into()))
-        }
+        Cancellation::Done => read(&app, identity.user.clone()).await.map(Json),
         Cancellation::NothingPending => Err(Failure::new(Kind::NoDeletionPending, "the account isn't to be deleted")),
         Cancellation::TooLate => {
             let detail = "the time to take the deletion back is over; the account is being erased";
             Err(Failure::new(Kind::DeletionFinal, detail))
         }
     }
+}
+
+async fn read(app: &PublisherState, user: User) -> Result<InformationBody, Failure> {
+    let accounts = app.deps.accounts.memberships(&user.id).await?;
+    Ok(InformationBody {
+        id: user.id,
+        issuer: user.issuer,
+        subject: user.subject,
+        email: user.email.map(|email| email.as_str().to_owned()),
+        name: user.name.map(|name| name.as_str().to_owned()),
+        created_at: rfc3339_ms(user.created_at_ms),
+        accounts: accounts.into_iter().map(AccountBody::from).collect(),
+    })
 }
 
 /// The user was erased while the request was in progress.
@@ -215,20 +235,14 @@ impl Correction {
     }
 }
 
-impl From<User> for InformationBody {
-    fn from(user: User) -> Self {
+impl From<Membership> for AccountBody {
+    fn from(membership: Membership) -> Self {
         Self {
-            id: user.id,
-            issuer: user.issuer,
-            subject: user.subject,
-            email: user.email.map(|email| email.as_str().to_owned()),
-            name: user.name.map(|name| name.as_str().to_owned()),
-            created_at: rfc3339_ms(user.created_at_ms),
-            account: AccountBody {
-                id: user.account_id,
-                tier: user.tier.as_str(),
-                deletion: user.deletion.map(DeletionBody::from),
-            },
+            id: membership.account_id,
+            name: membership.account_name,
+            role: membership.role.as_str(),
+            tier: membership.tier.as_str(),
+            deletion: membership.deletion.map(DeletionBody::from),
         }
     }
 }

@@ -13,6 +13,7 @@ mod jwks_url;
 mod key_domains;
 mod keys;
 mod lookup;
+mod members;
 mod operators;
 mod provider;
 mod sessions;

@@ -60,9 +60,10 @@ async fn publisher(accounts: &Accounts, email: &str, domains: &[&str]) {
         name: None,
     };
     let user = accounts.sign_in(&subject).await.unwrap();
+    let account_id = accounts.own_account(&user.id).await.unwrap().unwrap();
     let domains: Vec<_> = domains.iter().map(|domain| domain.parse().unwrap()).collect();
     let request = ChallengeRequest {
-        account_id: &user.account_id,
+        account_id: &account_id,
         actor: "key:test",
         domains: &domains,
         method: VerificationMethod::Dns,

@@ -45,6 +45,7 @@ mod jobs;
 mod keys;
 mod lookup;
 mod mails;
+mod members;
 mod operators;
 mod own_keys;
 mod registry;
@@ -63,6 +64,7 @@ nouns! {
     keys,
     lookup,
     mails,
+    members,
     operators,
     own_keys,
     registry,

@@ -17,7 +17,9 @@ async fn browser(world: &World, role: AccountRole) -> Browser {
     let (store, anna) = (&world.stack.deps.accounts, &world.anna);
     let link = store.create_login_link(Some(&anna.id), role).await.unwrap();
     let user = store.use_login_link(&link).await.unwrap().unwrap();
-    assert_eq!((&user.account_id, user.role), (&anna.id, role));
+    let memberships = store.memberships(&user.id).await.unwrap();
+    let held = memberships.iter().map(|one| (&one.account_id, one.role));
+    assert_eq!(held.collect::<Vec<_>>(), [(&anna.id, role)]);
     Browser::start(&world.stack, &user).await
 }
 

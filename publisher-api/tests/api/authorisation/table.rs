@@ -24,6 +24,7 @@ pub(super) enum Noun {
     Domain,
     Erasure,
     Session,
+    Member,
     LoginLink,
     /// With a key and a claimed client ID.
     Operator,
@@ -134,6 +135,7 @@ impl Row {
         let path = self.path.replace("{domain}", "{id}") + self.query;
         let path = path
             .replace("{token}", "{id}")
+            .replace("{userId}", "{id}")
             .replace("{thumbprint}", THUMBPRINT)
             .replace("{clientId}", CLIENT);
         let body = self.body.replace("{new}", &Uuid::new_v4().to_string());
@@ -176,6 +178,7 @@ fn session(method: &'static str, path: &'static str, good: u16) -> Row {
 pub(super) fn rows() -> Vec<Row> {
     const KEYS: &str = "/api/v1/auth/keys";
     const KEY: &str = "/api/v1/auth/keys/{id}";
+    const MEMBER: &str = "/api/v1/auth/members/{userId}";
     const ENTRIES: &str = "/api/v1/publisher/entries";
     const ENTRY: &str = "/api/v1/publisher/entries/{id}";
     const ERASURES: &str = "/api/v1/publisher/erasures";
@@ -205,6 +208,11 @@ pub(super) fn rows() -> Vec<Row> {
         jwt("POST", "/api/v1/auth/keys/{id}/rotate", 201)
             .about(Noun::Key)
             .json("{}"),
+        jwt("GET", "/api/v1/auth/members", 200),
+        jwt("PATCH", MEMBER, 204)
+            .about(Noun::Member)
+            .json(r#"{"role": "reader"}"#),
+        jwt("DELETE", MEMBER, 204).about(Noun::Member),
         jwt("GET", "/api/v1/user/information", 200),
         // One's own data.
         jwt("PATCH", "/api/v1/user/information", 200)
