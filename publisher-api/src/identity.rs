@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use accounts::{AccountQuota, AccountRole, Membership, SecretToken, Tier, User, UserSession};
+use accounts::{AccountMembership, AccountQuota, AccountRole, SecretToken, Tier, User, UserSession};
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -70,7 +70,7 @@ impl Identity {
         }
     }
 
-    fn of_jwt(user: User, membership: Option<Membership>) -> Self {
+    fn of_jwt(user: User, membership: Option<AccountMembership>) -> Self {
         Self {
             user,
             role: membership.as_ref().map_or(AccountRole::Owner, |one| one.role),
@@ -162,7 +162,7 @@ impl IdentityGate {
         user: &User,
         method: &Method,
         headers: &HeaderMap,
-    ) -> Result<Option<Membership>, Failure> {
+    ) -> Result<Option<AccountMembership>, Failure> {
         let accounts = &self.app.deps.accounts;
         let mut memberships = accounts.memberships(&user.id).await?;
         if memberships.is_empty() && self.is_of_account && makes_account(method) {

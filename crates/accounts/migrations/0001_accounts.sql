@@ -66,6 +66,28 @@ CREATE TABLE login_links (
 );
 CREATE INDEX login_links_of_account ON login_links (account_id);
 
+-- Invitations into accounts. Those that were accepted or withdrawn are deleted.
+CREATE TABLE invitations (
+    id TEXT NOT NULL PRIMARY KEY,
+    account_id TEXT NOT NULL REFERENCES accounts (id),
+    role TEXT NOT NULL,
+    -- NULL: somebody hands over the link.
+    email TEXT,
+    -- The user, who may be gone.
+    invited_by TEXT NOT NULL,
+    created_at_ms BIGINT NOT NULL,
+    expires_at_ms BIGINT NOT NULL
+);
+CREATE INDEX invitations_of_account ON invitations (account_id, created_at_ms, id);
+CREATE INDEX invitations_by_end ON invitations (expires_at_ms);
+
+-- Secrets of their links: one for each attempt to send a mail.
+CREATE TABLE invitation_tokens (
+    token_hash TEXT NOT NULL PRIMARY KEY,
+    invitation_id TEXT NOT NULL REFERENCES invitations (id)
+);
+CREATE INDEX invitation_tokens_of ON invitation_tokens (invitation_id);
+
 CREATE TABLE api_keys (
     id TEXT NOT NULL PRIMARY KEY,
     account_id TEXT NOT NULL REFERENCES accounts (id),
@@ -225,7 +247,8 @@ CREATE TABLE mails (
     holder TEXT,
     ended_at_ms BIGINT,
     problem TEXT,
-    erasure_id TEXT
+    erasure_id TEXT,
+    invitation_id TEXT
 );
 CREATE INDEX mails_due ON mails (state, next_at_ms);
 CREATE INDEX mails_of_account ON mails (account_id);

@@ -28,7 +28,7 @@ pub enum Cancellation {
 }
 
 impl Accounts {
-    /// Plans the deletion of an account with everything in it, on behalf of `actor`; it may be erased
+    /// Plans the deletion of an account, on behalf of `actor`; it may be erased
     /// `grace_ms` milliseconds from now. One that is planned already stays as it is. Until then
     /// everything continues working. `None` if there is no such account any more.
     pub async fn request_deletion(

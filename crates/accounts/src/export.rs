@@ -133,6 +133,20 @@ pub const COLLECTIONS: &[Collection] = &[
         ],
     },
     Collection {
+        name: "invitations",
+        table: "invitations",
+        of_account: OWN,
+        order: ["created_at_ms", "id"],
+        columns: &[
+            text("invitationId", "id"),
+            text("role", "role"),
+            text("email", "email"),
+            text("invitedBy", "invited_by"),
+            instant("createdAt", "created_at_ms"),
+            instant("expiresAt", "expires_at_ms"),
+        ],
+    },
+    Collection {
         name: "sessions",
         table: "sessions",
         of_account: OWN,
@@ -272,6 +286,7 @@ pub const COLLECTIONS: &[Collection] = &[
             text("kind", "kind"),
             text("domain", "NULLIF(domain, '')"),
             text("erasureId", "erasure_id"),
+            text("invitationId", "invitation_id"),
             text("state", "state"),
             instant("createdAt", "created_at_ms"),
             instant("endedAt", "ended_at_ms"),

@@ -9,7 +9,8 @@
 //! | [`ApiKey`] | the text of a key; only its hash is stored |
 //! | [`Principal`] | whom an API key or a session speaks for |
 //! | [`User`] | a person, as an identity provider names them |
-//! | [`Member`], [`Membership`], [`AccountRole`] | a person in an account, and the rights that they have |
+//! | [`Member`], [`AccountMembership`], [`AccountRole`] | a person in an account, and rights |
+//! | [`Invitation`] | how other people get into an account |
 //! | [`UserSession`], [`LoginLink`] | a person in a browser; a sign-in without a provider |
 //! | [`Entry`] | the content that a publisher lists |
 //! | [`Page`], [`Cursor`] | lists in parts |
@@ -42,6 +43,7 @@ mod erasure;
 mod error;
 mod expiry;
 mod export;
+mod invitation;
 mod job;
 mod key;
 mod keyed_rows;
@@ -101,12 +103,13 @@ pub use erasure::{
 pub use error::AccountsError;
 pub use expiry::{Expiries, WARNING_MS};
 pub use export::{COLLECTIONS, Collection, Column, ExportValue, ExportedRow};
+pub use invitation::{INVITATION_MAILS_PER_DAY_MAX, INVITATION_MS, INVITATIONS_OPEN_MAX, Invitation};
 pub use key::{IssuedKey, KEYS_LISTED_MAX, KeyInfo, KeyRequest, Revocation};
 pub use lifetime::{Lifetime, LifetimeError, Overlap, OverlapError, URGENT_MS};
 pub use limits::{CHALLENGES_MAX, DOMAINS_MAX, KEY_DOMAINS_MAX, KEYS_PER_CLIENT_MAX};
 pub use login_link::{LOGIN_LINK_MS, LoginLink};
 pub use mail::{ClaimedMail, MailKind, MailSubject, Outbox};
-pub use member::{ACCOUNTS_PER_USER_MAX, MEMBERS_MAX, Member, MemberError, Membership};
+pub use member::{ACCOUNTS_PER_USER_MAX, AccountMembership, MEMBERS_MAX, Member, MemberError, OfferedMembership};
 pub use operator::{
     DirectoryState, DueDirectory, KeySource, NewOperatorKey, OPERATOR_CLIENTS_MAX, OPERATOR_KEYS_MAX, OPERATORS_MAX,
     Operator, OperatorError, OperatorKey,

@@ -5,13 +5,11 @@ use sqlx::{Any, Transaction};
 use crate::member::join;
 use crate::row::RowValues;
 use crate::trail::{self, TrailChange};
-use crate::user::find_or_make;
+use crate::user::{LOGIN_LINK_ISSUER, find_or_make};
 use crate::{AccountRole, Accounts, AccountsError, SecretToken, Subject, User};
 
 /// Life of a login link, in milliseconds.
 pub const LOGIN_LINK_MS: i64 = 15 * 60_000;
-/// `issuer` of the users that login links make: no identity provider's.
-pub(crate) const ISSUER: &str = "receipts-login-link";
 /// `subject` of the user for whom a link makes an account.
 const FIRST: &str = "first";
 
@@ -90,15 +88,6 @@ impl Accounts {
             return Ok(None);
         };
         let account_id = link.account.map(|(id, _)| id);
-        let subject = Subject {
-            issuer: ISSUER.to_owned(),
-            subject: match &account_id {
-                Some(account_id) => format!("{account_id}:{}", link.role),
-                None => FIRST.to_owned(),
-            },
-            email: None,
-            name: None,
-        };
         let work = async {
             let mut transaction = self.begin().await?;
             let take = "DELETE FROM login_links WHERE token_hash = $1 AND expires_at_ms > $2";
@@ -107,8 +96,10 @@ impl Accounts {
                 return Ok(None);
             }
             let user = match &account_id {
-                Some(account_id) => link_user(&mut transaction, account_id, link.role, &subject, self.now_ms()).await?,
-                None => find_or_make(&mut transaction, &subject, self.now_ms()).await?,
+                Some(account_id) => {
+                    link_user(&mut transaction, account_id, link.role, "operator", self.now_ms()).await?
+                }
+                None => find_or_make(&mut transaction, &subject(FIRST), self.now_ms()).await?,
             };
             transaction.commit().await?;
             Ok(Some(user))
@@ -121,25 +112,35 @@ impl Accounts {
     }
 }
 
-/// The user that login links of this account and role have, made if there is none.
+/// Subject of a user whom login links make.
+fn subject(name: &str) -> Subject {
+    Subject {
+        issuer: LOGIN_LINK_ISSUER.to_owned(),
+        subject: name.to_owned(),
+        email: None,
+        name: None,
+    }
+}
+
+/// The user that login links of this account and role have, made on behalf of `actor` if there is
+/// none.
 pub(crate) async fn link_user(
     transaction: &mut Transaction<'static, Any>,
     account_id: &str,
     role: AccountRole,
-    subject: &Subject,
+    actor: &str,
     now_ms: i64,
 ) -> Result<User, AccountsError> {
-    let query = "SELECT u.issuer, u.subject FROM users u JOIN members m ON m.user_id = u.id
+    let query = "SELECT u.subject FROM users u JOIN members m ON m.user_id = u.id
         WHERE m.account_id = $1 AND u.issuer = $2 AND m.role = $3 ORDER BY m.created_at_ms, u.id LIMIT 1";
-    let query = sqlx::query(query).bind(account_id).bind(ISSUER).bind(role.as_str());
+    let query = sqlx::query(query)
+        .bind(account_id)
+        .bind(LOGIN_LINK_ISSUER)
+        .bind(role.as_str());
     if let Some(row) = query.fetch_optional(&mut **transaction).await? {
-        let found = Subject {
-            subject: row.value("subject")?,
-            ..subject.clone()
-        };
-        return find_or_make(transaction, &found, now_ms).await;
+        return find_or_make(transaction, &subject(row.value("subject")?), now_ms).await;
     }
-    let user = find_or_make(transaction, subject, now_ms).await?;
+    let user = find_or_make(transaction, &subject(&format!("{account_id}:{role}")), now_ms).await?;
     // An owner may have given who came by such a link another role since.
     if !join(transaction, account_id, &user.id, role, now_ms).await? {
         let update = sqlx::query("UPDATE members SET role = $1 WHERE account_id = $2 AND user_id = $3");
@@ -148,7 +149,7 @@ pub(crate) async fn link_user(
     }
     let change = TrailChange {
         account_id,
-        actor: "operator",
+        actor,
         action: "member.add",
         subject: &user.id,
         detail: role.as_str(),

@@ -4,7 +4,7 @@
 //! that lock. So of two owners who remove each other at one time, one does, and an account never
 //! loses its last owner.
 
-mod changing;
+pub(crate) mod changing;
 
 use sqlx::any::AnyRow;
 use sqlx::{Any, Transaction};
@@ -13,11 +13,7 @@ use uuid::Uuid;
 use crate::row::RowValues;
 use crate::trail::note_action;
 use crate::user::{self, lock_user};
-use crate::{
-    AccountQuota, AccountRole, Accounts, AccountsError, Deletion, Email, PersonName, Tier, TrailActor, login_link,
-};
-
-pub(crate) use changing::{lock_account, lock_members, remove};
+use crate::{AccountQuota, AccountRole, Accounts, AccountsError, Deletion, Email, PersonName, Tier, TrailActor};
 
 /// The most members of an account.
 pub const MEMBERS_MAX: i64 = 100;
@@ -26,7 +22,7 @@ pub const ACCOUNTS_PER_USER_MAX: i64 = 20;
 
 /// An account that a person is in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Membership {
+pub struct AccountMembership {
     /// `acc_` and 32 digits.
     pub account_id: String,
     /// The account's first domain, or what it was named when it was made.
@@ -56,6 +52,19 @@ pub struct Member {
     pub is_login_link: bool,
     /// Since when, in milliseconds since the Unix epoch.
     pub since_ms: i64,
+}
+
+/// The membership that an invitation offers to whoever has its link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OfferedMembership {
+    /// The account.
+    pub account_id: String,
+    /// The account's name.
+    pub account_name: String,
+    /// Role of whoever accepts it.
+    pub role: AccountRole,
+    /// Address of the owner who made it, if they have one.
+    pub invited_by: Option<Email>,
 }
 
 /// Reason why the members of an account can't be changed so.
@@ -95,7 +104,7 @@ pub(crate) use account_name;
 
 impl Accounts {
     /// The accounts of a person, the one chosen last first, [`ACCOUNTS_PER_USER_MAX`] at most.
-    pub async fn memberships(&self, user_id: &str) -> Result<Vec<Membership>, AccountsError> {
+    pub async fn memberships(&self, user_id: &str) -> Result<Vec<AccountMembership>, AccountsError> {
         let query = concat!(
             "SELECT m.account_id, ",
             account_name!(),
@@ -192,6 +201,61 @@ pub(crate) async fn join(
     Ok(insert.execute(&mut **transaction).await?.rows_affected() > 0)
 }
 
+/// Notes that a person comes to an account of theirs, and lets their sessions without one act for
+/// it. `false` if they aren't in it.
+pub(crate) async fn choose(
+    transaction: &mut Transaction<'static, Any>,
+    account_id: &str,
+    user_id: &str,
+    now_ms: i64,
+) -> Result<bool, AccountsError> {
+    let update = sqlx::query("UPDATE members SET chosen_at_ms = $1 WHERE account_id = $2 AND user_id = $3");
+    let update = update.bind(now_ms).bind(account_id).bind(user_id);
+    if update.execute(&mut **transaction).await?.rows_affected() == 0 {
+        return Ok(false);
+    }
+    give_sessions(transaction, user_id, account_id).await?;
+    Ok(true)
+}
+
+/// Locks the members of an account for a change by an owner.
+pub(crate) async fn lock_members(
+    transaction: &mut Transaction<'static, Any>,
+    account_id: &str,
+    owner: &str,
+) -> Result<(), MemberError> {
+    lock_account(transaction, account_id).await?;
+    match role_of(transaction, account_id, owner).await? {
+        Some(AccountRole::Owner) => Ok(()),
+        _ => Err(MemberError::NotOwner),
+    }
+}
+
+/// Locks an account until the transaction ends.
+pub(crate) async fn lock_account(
+    transaction: &mut Transaction<'static, Any>,
+    account_id: &str,
+) -> Result<(), AccountsError> {
+    let lock = sqlx::query("UPDATE accounts SET tier = tier WHERE id = $1").bind(account_id);
+    lock.execute(&mut **transaction).await?;
+    Ok(())
+}
+
+/// Role of a person in an account; `None` if they aren't in it.
+async fn role_of(
+    transaction: &mut Transaction<'static, Any>,
+    account_id: &str,
+    user_id: &str,
+) -> Result<Option<AccountRole>, AccountsError> {
+    let query = sqlx::query("SELECT user_id, role FROM members WHERE account_id = $1 AND user_id = $2");
+    let row = query
+        .bind(account_id)
+        .bind(user_id)
+        .fetch_optional(&mut **transaction)
+        .await?;
+    row.map(|row| row.parsed("role")).transpose()
+}
+
 /// The account that a person chose last; `None` if they are in none.
 pub(crate) async fn chosen_account(
     transaction: &mut Transaction<'static, Any>,
@@ -214,8 +278,8 @@ pub(crate) async fn give_sessions(
     Ok(())
 }
 
-fn read_membership(row: &AnyRow) -> Result<Membership, AccountsError> {
-    Ok(Membership {
+fn read_membership(row: &AnyRow) -> Result<AccountMembership, AccountsError> {
+    Ok(AccountMembership {
         account_id: row.value("account_id")?,
         account_name: row.value("account_name")?,
         role: row.parsed("role")?,
@@ -231,7 +295,7 @@ fn read_member(row: &AnyRow) -> Result<Member, AccountsError> {
         email: user::email(row)?,
         name: user::name(row)?,
         role: row.parsed("role")?,
-        is_login_link: row.value::<&str>("issuer")? == login_link::ISSUER,
+        is_login_link: row.value::<&str>("issuer")? == user::LOGIN_LINK_ISSUER,
         since_ms: row.value("created_at_ms")?,
     })
 }

@@ -6,7 +6,7 @@ use sqlx::any::AnyRow;
 
 use uuid::Uuid;
 
-use crate::member::chosen_account;
+use crate::member::{choose, chosen_account};
 use crate::row::RowValues;
 use crate::trail::{self, TrailChange, note_action};
 use crate::user::lock_user;
@@ -184,6 +184,48 @@ impl Accounts {
             Ok(update.execute(&self.pool).await.map(drop)?)
         })
         .await
+    }
+
+    /// Lets a session act for another account of its person, who must be in it. The session has
+    /// another secret then: requests that were made for the account before, in another window of
+    /// the browser, are refused. `None` if the person isn't in the account, or the session has
+    /// ended.
+    ///
+    /// # Errors
+    /// The store fails, or the system has no randomness.
+    pub async fn switch_account(
+        &self,
+        session: &UserSession,
+        account_id: &str,
+    ) -> Result<Option<SecretToken>, AccountsError> {
+        let now_ms = self.now_ms();
+        let token = SecretToken::generate()?;
+        let work = async {
+            let mut transaction = self.begin().await?;
+            lock_user(&mut transaction, &session.user_id).await?;
+            if !choose(&mut transaction, account_id, &session.user_id, now_ms).await? {
+                return Ok(None);
+            }
+            let update = "UPDATE sessions SET account_id = $1, token_hash = $2 WHERE id = $3 AND user_id = $4";
+            let update = sqlx::query(update).bind(account_id).bind(token.stored_hash());
+            let update = update.bind(&session.id).bind(&session.user_id);
+            if update.execute(&mut *transaction).await?.rows_affected() == 0 {
+                return Ok(None);
+            }
+            let actor = TrailActor::User(session.user_id.clone()).to_string();
+            note_action(
+                &mut transaction,
+                account_id,
+                &actor,
+                "session.switch",
+                &session.id,
+                now_ms,
+            )
+            .await?;
+            transaction.commit().await?;
+            Ok(Some(token))
+        };
+        self.timed("switch_account", work).await
     }
 
     /// Sessions of a user that hold, in whichever account, and those of everybody in the account

@@ -15,6 +15,9 @@ const LOCAL_PART_BYTES_MAX: usize = 64;
 /// The longest name of a person, in characters.
 const NAME_CHARS_MAX: usize = 200;
 
+/// `issuer` of the users that login links make: no identity provider's.
+pub(crate) const LOGIN_LINK_ISSUER: &str = "receipts-login-link";
+
 /// Identity of a person by the word of an identity provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subject {

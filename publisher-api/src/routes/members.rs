@@ -80,7 +80,7 @@ async fn list(
 
 /// Give a member another role
 ///
-/// It holds from the member's next request on. The last owner stays one.
+/// The role holds from the member's next request on. The last owner stays one.
 #[utoipa::path(
     patch, path = "/api/v1/auth/members/{userId}", tag = "members", security(("jwt" = [])), request_body = ChangeMember,
     params(("userId" = String, Path, description = "The member's userId")),
@@ -105,10 +105,10 @@ async fn change(
 
 /// Remove a member
 ///
-/// Their sessions in the account end at once, and invitations that they made are withdrawn. API
-/// keys are the account's: those that the person made continue to work, and the trail names their
-/// makers. Revoke or rotate them if the person has seen their secrets. Who is in no other account
-/// is erased.
+/// A member's sessions in the account end at once, and invitations that they made are withdrawn.
+/// API keys are the account's: those that the person made continue to work, and the trail names
+/// their makers. Revoke or rotate them if the person has seen their secrets. Who is in no other
+/// account is erased.
 #[utoipa::path(
     delete, path = "/api/v1/auth/members/{userId}", tag = "members", security(("jwt" = [])),
     params(("userId" = String, Path, description = "The member's userId")),

@@ -4,6 +4,8 @@ pub(crate) mod data;
 pub(crate) mod entries;
 pub(crate) mod erasures;
 pub(crate) mod index;
+pub(crate) mod invitations;
+pub(crate) mod join;
 mod key_domains;
 pub(crate) mod keys;
 pub(crate) mod login_link;

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use accounts::{AccountRole, SessionInfo};
+use accounts::{AccountRole, SecretToken, SessionInfo, User, UserSession};
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use http::{StatusCode, header};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use web::openapi::{ProblemBody, Refusals};
-use web::{Failure, rfc3339_ms, session};
+use web::openapi::{BodyRefusals, ProblemBody, Refusals};
+use web::{Failure, JsonBody, rfc3339_ms, session};
 
 use super::user::AccountBody;
 use crate::identity::Identity;
@@ -24,6 +24,7 @@ const SESSIONS: &str = "/api/v1/auth/sessions";
 pub(crate) fn routes() -> OpenApiRouter<Arc<PublisherState>> {
     OpenApiRouter::new()
         .routes(routes!(own, sign_out))
+        .routes(routes!(switch))
         .routes(routes!(list))
         .routes(routes!(end))
 }
@@ -53,6 +54,14 @@ struct SessionBody {
     ends_at: String,
     /// Value of `X-CSRF-Token` for requests that change something.
     csrf_token: String,
+}
+
+/// Account to switch to.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct SwitchAccount {
+    /// `acc_...`, one of your `accounts`.
+    account_id: String,
 }
 
 /// A session in a list.
@@ -88,20 +97,35 @@ async fn own(
     Extension(identity): Extension<Arc<Identity>>,
 ) -> Result<Json<SessionBody>, Failure> {
     let (session, token) = identity.session.as_ref().ok_or_else(session::none)?;
-    let user = &identity.user;
-    let accounts = app.deps.accounts.memberships(&user.id).await?;
-    Ok(Json(SessionBody {
-        session_id: session.id.clone(),
-        user_id: user.id.clone(),
-        email: user.email.as_ref().map(|email| email.as_str().to_owned()),
-        name: user.name.as_ref().map(|name| name.as_str().to_owned()),
-        role: identity.role.as_str(),
-        account_id: identity.account_id.clone(),
-        accounts: accounts.into_iter().map(AccountBody::from).collect(),
-        signed_in_at: rfc3339_ms(session.signed_in_at_ms),
-        ends_at: rfc3339_ms(session.ends_at_ms),
-        csrf_token: session::csrf_token(token),
-    }))
+    SessionBody::read(&app, &identity.user, session, token).await.map(Json)
+}
+
+/// Switch to another account
+///
+/// The session acts for the account from now on, and so does your next sign-in. It gets another
+/// cookie and another `csrfToken`: what another window of this browser sends for the account before
+/// is refused.
+#[utoipa::path(
+    put, path = "/api/v1/auth/session/account", tag = "sessions", security(("session" = [])), request_body = SwitchAccount,
+    responses(
+        (status = 200, description = "The session, with its new token", body = SessionBody, headers(("Set-Cookie" = String, description = "The session"))),
+        (status = 404, description = "You are in no such account", body = ProblemBody, content_type = "application/problem+json"),
+        Refusals, BodyRefusals,
+    ),
+)]
+async fn switch(
+    State(app): State<Arc<PublisherState>>,
+    Extension(identity): Extension<Arc<Identity>>,
+    JsonBody(wanted): JsonBody<SwitchAccount>,
+) -> Result<Response, Failure> {
+    let (session, _) = identity.session.as_ref().ok_or_else(session::none)?;
+    let accounts = &app.deps.accounts;
+    let switched = accounts.switch_account(session, &wanted.account_id).await?;
+    let token =
+        switched.ok_or_else(|| Failure::not_found(format!("you are in no such account; GET {SESSION} lists yours")))?;
+    let session = accounts.session(&token).await?.ok_or_else(session::none)?;
+    let body = SessionBody::read(&app, &identity.user, &session, &token).await?;
+    Ok(([(header::SET_COOKIE, session::begun(&token))], Json(body)).into_response())
 }
 
 /// Sign out
@@ -175,6 +199,29 @@ async fn end_one(app: &PublisherState, identity: &Identity, id: &str) -> Result<
 fn owned(identity: &Identity) -> Option<&str> {
     let account_id = identity.account_id.as_deref();
     account_id.filter(|_| identity.role == AccountRole::Owner)
+}
+
+impl SessionBody {
+    async fn read(
+        app: &PublisherState,
+        user: &User,
+        session: &UserSession,
+        token: &SecretToken,
+    ) -> Result<Self, Failure> {
+        let accounts = app.deps.accounts.memberships(&user.id).await?;
+        Ok(Self {
+            session_id: session.id.clone(),
+            user_id: user.id.clone(),
+            email: user.email.as_ref().map(|email| email.as_str().to_owned()),
+            name: user.name.as_ref().map(|name| name.as_str().to_owned()),
+            role: session.role.as_str(),
+            account_id: session.account_id.clone(),
+            accounts: accounts.into_iter().map(AccountBody::from).collect(),
+            signed_in_at: rfc3339_ms(session.signed_in_at_ms),
+            ends_at: rfc3339_ms(session.ends_at_ms),
+            csrf_token: session::csrf_token(token),
+        })
+    }
 }
 
 impl ListedSessionBody {

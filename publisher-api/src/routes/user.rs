@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use accounts::{Cancellation, Deletion, Email, Membership, PersonName, User, UserChange};
+use accounts::{AccountMembership, Cancellation, Deletion, Email, PersonName, User, UserChange};
 use axum::extract::{Request, State};
 use axum::{Extension, Json};
 use http::StatusCode;
@@ -11,8 +11,9 @@ use service::problem::{Kind, Problem};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use web::{Failure, json, rfc3339_ms};
+use web::{Failure, json, rfc3339_ms, session};
 
+use super::members::refusal;
 use crate::identity::Identity;
 use crate::state::PublisherState;
 use web::openapi::{BodyRefusals, ProblemBody, Refusals};
@@ -23,7 +24,7 @@ const CANCEL: &str = "/api/v1/user/account/cancel-deletion";
 const DAY_MS: i64 = 86_400_000;
 
 pub(crate) fn routes() -> OpenApiRouter<Arc<PublisherState>> {
-    OpenApiRouter::new().routes(routes!(information, correct))
+    OpenApiRouter::new().routes(routes!(information, correct, erase))
 }
 
 /// Addresses about the whole account, which only owners change.
@@ -56,7 +57,7 @@ struct InformationBody {
 pub(super) struct AccountBody {
     /// `acc_...`.
     id: String,
-    /// Its first domain, or what it was named when it was made.
+    /// The account's first domain, or what it was named when it was made.
     name: String,
     /// Your role there: `owner`, `editor` or `reader`.
     role: &'static str,
@@ -133,6 +134,30 @@ async fn correct(
         .change_user(&identity.user.id, &change, &identity.actor())
         .await?;
     read(&app, changed.ok_or_else(gone)?).await.map(Json)
+}
+
+/// Erase yourself
+///
+/// You leave all your accounts, and nothing but your ID in their trails is left of you. An account
+/// that you alone own must be deleted or get another owner before. Who signs in again is new.
+#[utoipa::path(
+    delete, path = INFORMATION, tag = "user", security(("jwt" = [])),
+    responses(
+        (status = 204, description = "You are erased, and signed out everywhere"),
+        (status = 409, description = "You are the last owner of an account", body = ProblemBody, content_type = "application/problem+json"),
+        Refusals,
+    ),
+)]
+async fn erase(
+    State(app): State<Arc<PublisherState>>,
+    Extension(identity): Extension<Arc<Identity>>,
+) -> Result<StatusCode, Failure> {
+    let accounts = &app.deps.accounts;
+    if let Some((session, _)) = &identity.session {
+        session::check_fresh(session.signed_in_at_ms, accounts.now_ms())?;
+    }
+    accounts.erase_user(&identity.user.id).await.map_err(refusal)?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 /// Delete the account
@@ -235,8 +260,8 @@ impl Correction {
     }
 }
 
-impl From<Membership> for AccountBody {
-    fn from(membership: Membership) -> Self {
+impl From<AccountMembership> for AccountBody {
+    fn from(membership: AccountMembership) -> Self {
         Self {
             id: membership.account_id,
             name: membership.account_name,

@@ -9,6 +9,7 @@ mod engine;
 mod entries;
 mod erasures;
 mod interop;
+mod invitations;
 mod jwks_url;
 mod key_domains;
 mod keys;

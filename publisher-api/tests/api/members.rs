@@ -10,19 +10,22 @@ use crate::stack::{Answer, Stack};
 const MEMBERS: &str = "/api/v1/auth/members";
 const KEYS: &str = "/api/v1/auth/keys";
 
-/// A person at the first sign-in.
-async fn person(store: &Accounts, name: &str) -> User {
-    let subject = Subject {
+pub(crate) fn subject(name: &str) -> Subject {
+    Subject {
         issuer: "https://id.example".to_owned(),
         subject: name.to_owned(),
         email: Some(format!("{name}@mail.test").parse().unwrap()),
         name: None,
-    };
-    store.sign_in(&subject).await.unwrap()
+    }
+}
+
+/// A person at the first sign-in.
+async fn person(store: &Accounts, name: &str) -> User {
+    store.sign_in(&subject(name)).await.unwrap()
 }
 
 /// A browser of an owner with an account, and that account.
-async fn owner(stack: &Stack, name: &str) -> (Browser, String) {
+pub(crate) async fn owner(stack: &Stack, name: &str) -> (Browser, String) {
     let store = &stack.deps.accounts;
     let user = person(store, name).await;
     let account_id = store.own_account(&user.id).await.unwrap().unwrap();
@@ -30,7 +33,7 @@ async fn owner(stack: &Stack, name: &str) -> (Browser, String) {
 }
 
 /// A browser of whoever signs in by a login link for this role, and their ID.
-async fn by_link(stack: &Stack, account_id: &str, role: AccountRole) -> (Browser, String) {
+pub(crate) async fn by_link(stack: &Stack, account_id: &str, role: AccountRole) -> (Browser, String) {
     let store = &stack.deps.accounts;
     let link = store.create_login_link(Some(account_id), role).await.unwrap();
     let user = store.use_login_link(&link).await.unwrap().unwrap();
@@ -130,7 +133,7 @@ async fn keys_of_a_removed_member_stay_and_the_trail_names_their_maker() {
         .refused(401, "invalid_api_key");
 }
 
-/// Nothing is made for who only looks: a colleague may invite them.
+/// Looking makes no account: a colleague may invite the person.
 #[tokio::test]
 async fn an_account_is_made_by_the_first_change() {
     let stack = Stack::start().await;
@@ -146,7 +149,7 @@ async fn an_account_is_made_by_the_first_change() {
         "/api/v1/publisher/entries",
         "/api/v1/publisher/trail",
         "/api/v1/verification/status",
-        "/api/v1/verification/check",
+        "/api/v1/verification/check?domain=new.example",
         "/api/v1/operators",
         "/api/v1/user/information",
         KEYS,

@@ -7,7 +7,7 @@ use sqlx::{Any, Transaction};
 
 use super::{ErasedEntries, Erasure, ErasureState, counts_text, read, read_counts, select};
 use crate::entry::erase_entries_of;
-use crate::member::remove;
+use crate::member::changing::remove;
 use crate::registry::{RegistrySection, increment};
 use crate::trail::{self, TrailChange};
 use crate::{Accounts, AccountsError, MailKind, mail};
@@ -36,10 +36,16 @@ const OF_OPERATOR: &str = "operator_id IN (SELECT operator_id FROM operators WHE
 /// Tables that can have many rows of an account, besides entries.
 const MANY: [OwnedTable; 2] = [owned("trail", "id"), owned("mails", "id")];
 /// Tables that lose an account's rows at once, those that others refer to last.
-const FEW: [OwnedTable; 10] = [
+const FEW: [OwnedTable; 12] = [
     owned("challenges", "id"),
     owned("sessions", "id"),
     owned("login_links", "token_hash"),
+    OwnedTable {
+        table: "invitation_tokens",
+        key: "token_hash",
+        of_account: "invitation_id IN (SELECT id FROM invitations WHERE account_id = $1)",
+    },
+    owned("invitations", "id"),
     OwnedTable {
         table: "operator_clients",
         key: "client_id",
@@ -294,7 +300,7 @@ async fn erase_members(
 }
 
 /// Blanks personal data in rows that stay: the account works without them. Who is in another
-/// account too keeps theirs, which that account needs.
+/// account too keeps theirs, which that account needs. Invitations to addresses end.
 async fn blank_people(
     transaction: &mut Transaction<'static, Any>,
     account_id: &str,
@@ -310,6 +316,15 @@ async fn blank_people(
         (
             "api_keys",
             "UPDATE api_keys SET name = 'erased' WHERE account_id = $1 AND name <> 'erased'",
+        ),
+        (
+            "invitation_tokens",
+            "DELETE FROM invitation_tokens WHERE invitation_id IN
+                (SELECT id FROM invitations WHERE account_id = $1 AND email IS NOT NULL)",
+        ),
+        (
+            "invitations",
+            "DELETE FROM invitations WHERE account_id = $1 AND email IS NOT NULL",
         ),
         (
             // What a mail server answered may name whom it was for.

@@ -2,15 +2,15 @@
 
 use sqlx::{Any, Transaction};
 
-use super::MemberError;
-use crate::row::RowValues;
-use crate::trail::{self, TrailChange};
+use super::{MemberError, lock_account, lock_members, role_of};
+use crate::invitation::withdraw_invitations_of;
+use crate::trail::{self, TrailChange, note_action};
 use crate::user::{erase_unattached, lock_user};
 use crate::{AccountRole, Accounts, AccountsError, TrailActor};
 
 impl Accounts {
     /// Gives a member of an account another role, on behalf of the owner `by`. In force from the
-    /// member's next request on.
+    /// member's next request on. Invitations that a former owner made are withdrawn.
     ///
     /// # Errors
     /// [`MemberError`]; nothing is changed then.
@@ -33,6 +33,9 @@ impl Accounts {
             let update = sqlx::query("UPDATE members SET role = $1 WHERE account_id = $2 AND user_id = $3");
             let update = update.bind(role.as_str()).bind(account_id).bind(user_id);
             update.execute(&mut *transaction).await?;
+            if before == AccountRole::Owner {
+                withdraw_invitations_of(&mut transaction, account_id, user_id, by, self.now_ms()).await?;
+            }
             let change = TrailChange {
                 account_id,
                 actor: &TrailActor::User(by.to_owned()).to_string(),
@@ -48,7 +51,7 @@ impl Accounts {
     }
 
     /// Removes a member of an account, on behalf of the owner `by`. Their sessions in the account
-    /// end with it. Who is in no other account is erased.
+    /// end with it, and the invitations that they made. Who is in no other account is erased.
     ///
     /// # Errors
     /// [`MemberError`]; nothing is changed then.
@@ -68,48 +71,47 @@ impl Accounts {
                 at_ms: self.now_ms(),
             };
             trail::note(&mut transaction, &change).await?;
+            withdraw_invitations_of(&mut transaction, account_id, user_id, by, self.now_ms()).await?;
             remove(&mut transaction, account_id, user_id).await?;
             Ok(transaction.commit().await?)
         })
         .await
     }
-}
 
-/// Locks the members of an account for a change by an owner.
-pub(crate) async fn lock_members(
-    transaction: &mut Transaction<'static, Any>,
-    account_id: &str,
-    owner: &str,
-) -> Result<(), MemberError> {
-    lock_account(transaction, account_id).await?;
-    match role_of(transaction, account_id, owner).await? {
-        Some(AccountRole::Owner) => Ok(()),
-        _ => Err(MemberError::NotOwner),
+    /// Erases a person, on their own behalf: they leave all their accounts. Their ID in trails is
+    /// all that is left of them.
+    ///
+    /// # Errors
+    /// [`MemberError::LastOwner`] of one of the accounts, [`MemberError::Store`]; then nothing is
+    /// changed.
+    pub async fn erase_user(&self, user_id: &str) -> Result<(), MemberError> {
+        let (me, now_ms) = (TrailActor::User(user_id.to_owned()).to_string(), self.now_ms());
+        self.change_members("erase_user", async {
+            let mut transaction = self.begin().await?;
+            // In one order, so that no two erasures wait for each other.
+            let accounts = sqlx::query_scalar("SELECT account_id FROM members WHERE user_id = $1 ORDER BY account_id");
+            let accounts: Vec<String> = accounts.bind(user_id).fetch_all(&mut *transaction).await?;
+            for account_id in &accounts {
+                lock_account(&mut transaction, account_id).await?;
+                let Some(role) = role_of(&mut transaction, account_id, user_id).await? else {
+                    continue;
+                };
+                check_owner_stays(&mut transaction, account_id, role).await?;
+                withdraw_invitations_of(&mut transaction, account_id, user_id, user_id, now_ms).await?;
+                note_action(&mut transaction, account_id, &me, "member.leave", user_id, now_ms).await?;
+                remove(&mut transaction, account_id, user_id).await?;
+            }
+            lock_user(&mut transaction, user_id).await?;
+            erase_unattached(&mut transaction, user_id).await?;
+            let left = sqlx::query("SELECT id FROM users WHERE id = $1").bind(user_id);
+            if left.fetch_optional(&mut *transaction).await?.is_some() {
+                let what = "the person has just joined another account";
+                return Err(AccountsError::Store(what.to_owned()).into());
+            }
+            Ok(transaction.commit().await?)
+        })
+        .await
     }
-}
-
-/// Locks an account until the transaction ends.
-pub(crate) async fn lock_account(
-    transaction: &mut Transaction<'static, Any>,
-    account_id: &str,
-) -> Result<(), AccountsError> {
-    let lock = sqlx::query("UPDATE accounts SET tier = tier WHERE id = $1").bind(account_id);
-    lock.execute(&mut **transaction).await?;
-    Ok(())
-}
-
-async fn role_of(
-    transaction: &mut Transaction<'static, Any>,
-    account_id: &str,
-    user_id: &str,
-) -> Result<Option<AccountRole>, AccountsError> {
-    let query = sqlx::query("SELECT user_id, role FROM members WHERE account_id = $1 AND user_id = $2");
-    let row = query
-        .bind(account_id)
-        .bind(user_id)
-        .fetch_optional(&mut **transaction)
-        .await?;
-    row.map(|row| row.parsed("role")).transpose()
 }
 
 /// Checks that the account still has an owner without one who has the role `leaving`.

@@ -41,6 +41,7 @@ mod domains;
 mod entries;
 mod erasures;
 mod exports;
+mod invitations;
 mod jobs;
 mod keys;
 mod lookup;
@@ -60,6 +61,7 @@ nouns! {
     entries,
     erasures,
     exports,
+    invitations,
     jobs,
     keys,
     lookup,

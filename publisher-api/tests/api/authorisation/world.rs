@@ -179,6 +179,7 @@ impl World {
         let (store, number) = (&self.stack.deps.accounts, self.next.get());
         match noun {
             Noun::Nothing => String::new(),
+            Noun::Account => account.id.clone(),
             Noun::Entry => {
                 let url = format!("https://{}/{number}", account.domain);
                 let content = EntryContent {
@@ -217,6 +218,15 @@ impl World {
                 let member = store.use_login_link(&link.await.unwrap()).await.unwrap();
                 member.unwrap().id
             }
+            Noun::Invitation | Noun::Join => {
+                let owner = account.user(&self.stack).await;
+                let made = store.invite(&account.id, &owner.id, AccountRole::Reader, None).await;
+                let (invitation, token) = made.unwrap();
+                match noun {
+                    Noun::Join => token.unwrap().reveal(),
+                    _ => invitation.id,
+                }
+            }
             Noun::LoginLink => {
                 let link = store.create_login_link(None, AccountRole::Owner).await.unwrap();
                 link.reveal()
@@ -242,7 +252,9 @@ impl World {
             Noun::Erasure => format!("era_{text}"),
             Noun::Session => format!("ses_{text}"),
             Noun::Member => format!("usr_{text}"),
-            Noun::LoginLink => text.repeat(2),
+            Noun::Account => format!("acc_{text}"),
+            Noun::Invitation => format!("inv_{text}"),
+            Noun::LoginLink | Noun::Join => text.repeat(2),
         }
     }
 

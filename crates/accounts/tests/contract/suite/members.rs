@@ -31,14 +31,14 @@ pub(super) async fn person(accounts: &Accounts, name: &str) -> User {
 }
 
 /// A person with an account of their own.
-async fn owner(accounts: &Accounts, name: &str) -> (User, String) {
+pub(super) async fn owner(accounts: &Accounts, name: &str) -> (User, String) {
     let user = person(accounts, name).await;
     let account_id = account_of(accounts, &user).await;
     (user, account_id)
 }
 
 /// Makes a person a member, past the store.
-async fn add(fixture: &Fixture, account_id: &str, user: &User, role: AccountRole) {
+pub(super) async fn add(fixture: &Fixture, account_id: &str, user: &User, role: AccountRole) {
     let insert =
         "INSERT INTO members (account_id, user_id, role, created_at_ms, chosen_at_ms) VALUES ($1, $2, $3, $4, $4)";
     let insert = sqlx::query(insert).bind(account_id).bind(&user.id).bind(role.as_str());
@@ -235,6 +235,7 @@ async fn an_erasure_spares_who_is_elsewhere_too(fixture: Fixture) {
     let RequestedErasure::Taken(erasure) = requested else {
         panic!("it isn't taken")
     };
+    accounts.begin_scheduled_erasures().await.unwrap();
     while accounts.erase_some(&erasure.id).await.unwrap() {}
     let names = async |account: &str| {
         let members = accounts.members(account).await.unwrap();
