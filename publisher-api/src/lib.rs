@@ -141,7 +141,7 @@ pub fn start(
         config.address_days_max.into(),
     );
     let pause = Duration::from_millis(config.erasure_interval_ms);
-    let postman = Postman::new(deps.accounts.clone(), deps.smtp.clone());
+    let postman = Postman::new(deps.accounts.clone(), deps.smtp.clone(), config.public_url.as_deref());
     let expiry_pause = Duration::from_millis(config.expiry_interval_ms);
     let directories = Directories {
         accounts: deps.accounts.clone(),

@@ -23,6 +23,7 @@ use crate::state::PublisherState;
         (name = "operators", description = "AI operators: your signing keys and client IDs"),
         (name = "entries", description = "The content you list, and lookups by URL for everybody"),
         (name = "data", description = "Access, portability, erasure"),
+        (name = "members", description = "The people of an account"),
         (name = "user", description = "The person behind a JWT"),
         (name = "sessions", description = "People who signed in with a browser"),
         (name = "service", description = "The service itself"),
@@ -49,7 +50,8 @@ pub(crate) fn finished(mut document: Document) -> Document {
         "jwt",
         bearer(
             "JWT",
-            "A token of the identity provider that the operator has configured",
+            "A token of the identity provider that the operator has configured. Whoever is in several accounts names one \
+             of them in X-Account-Id",
         ),
     );
     let cookie = ApiKeyValue::with_description(

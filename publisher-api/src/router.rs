@@ -22,7 +22,9 @@ fn open() -> OpenApiRouter<Arc<PublisherState>> {
 
 /// All addresses at which people sign in.
 fn signing_in() -> OpenApiRouter<Arc<PublisherState>> {
-    routes::login_link::routes().merge(routes::sign_in::routes())
+    routes::login_link::routes()
+        .merge(routes::join::routes())
+        .merge(routes::sign_in::routes())
 }
 
 /// All addresses that need an API key with the scope `read` or `write`.
@@ -47,6 +49,8 @@ fn with_erase_scope() -> OpenApiRouter<Arc<PublisherState>> {
 fn with_owner() -> OpenApiRouter<Arc<PublisherState>> {
     OpenApiRouter::new()
         .merge(routes::keys::routes())
+        .merge(routes::invitations::routes())
+        .merge(routes::members::routes())
         .merge(routes::user::of_account())
 }
 
@@ -79,9 +83,11 @@ pub(crate) fn router(app: &Arc<PublisherState>) -> Router {
         gatekeeper: gatekeeper.clone(),
         role: |_| AccountRole::Reader,
         takes_jwt: true,
+        is_of_account: false,
     };
     let owner = IdentityGate {
         role: identity::owners_change,
+        is_of_account: true,
         ..person.clone()
     };
     let session = IdentityGate {

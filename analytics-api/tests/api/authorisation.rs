@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use accounts::{AccountRole, Accounts, AccountsConfig, NewKey, Scope, SignInMethod, Tier, TrailActor};
+use accounts::{AccountRole, Accounts, AccountsConfig, NewKey, Scope, SignInMethod, Tier};
 use analytics_api::{AnalyticsConfig, Deps};
 use service::rate_limit::InProcessLimiter;
 
@@ -93,8 +93,7 @@ pub(crate) async fn sessions(stack: &Stack) {
         roles.push((role, sign_in(role).await.1));
     }
     let (session, ended) = sign_in(AccountRole::Owner).await;
-    let actor = TrailActor::User(session.user_id.clone());
-    assert!(store.end_session(&account_id, None, &session.id, &actor).await.unwrap());
+    assert!(store.end_session(&session.user_id, None, &session.id).await.unwrap());
     let document = serde_json::to_value(analytics_api::document()).unwrap();
     let mut keyed = 0;
     for (path, item) in document["paths"].as_object().unwrap() {

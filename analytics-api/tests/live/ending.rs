@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use accounts::{AccountRole, SignInMethod, TrailActor};
+use accounts::{AccountRole, SignInMethod};
 
 use crate::stream::{client, listen, open, open_with};
 use crate::world::{NOON_MS, World};
@@ -68,13 +68,7 @@ pub(crate) async fn a_sign_out_ends_its_streams_and_no_others(world: &World) {
         sessions.push(store.session(&token).await.unwrap().unwrap().id);
     }
     let [mut ended, mut stays] = <[_; 2]>::try_from(streams).ok().unwrap();
-    let actor = TrailActor::User(reader.id.clone());
-    assert!(
-        store
-            .end_session(&account_id, Some(&reader.id), &sessions[0], &actor)
-            .await
-            .unwrap()
-    );
+    assert!(store.end_session(&reader.id, None, &sessions[0]).await.unwrap());
     ended.next_of("end").await;
     assert!(ended.next().await.is_none());
     world.deliver(0, &world.receipts(&publisher.domain, 1)).await;

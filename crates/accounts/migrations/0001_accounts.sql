@@ -16,25 +16,36 @@ CREATE TABLE accounts (
 );
 CREATE INDEX accounts_to_erase ON accounts (erase_after_ms);
 
--- People and programs behind an account, as an identity provider names them.
+-- People and programs, as an identity provider names them. Who is in no account yet, or none any
+-- more, has a row here alone.
 CREATE TABLE users (
     id TEXT NOT NULL PRIMARY KEY,
-    account_id TEXT NOT NULL REFERENCES accounts (id),
     issuer TEXT NOT NULL,
     subject TEXT NOT NULL,
     email TEXT,
     name TEXT,
-    role TEXT NOT NULL,
     created_at_ms BIGINT NOT NULL,
     UNIQUE (issuer, subject)
 );
-CREATE INDEX users_of_account ON users (account_id);
+
+-- Who is in which account.
+CREATE TABLE members (
+    account_id TEXT NOT NULL REFERENCES accounts (id),
+    user_id TEXT NOT NULL REFERENCES users (id),
+    role TEXT NOT NULL,
+    created_at_ms BIGINT NOT NULL,
+    -- When the person last came to the account: a sign-in leads to the one that was chosen last.
+    chosen_at_ms BIGINT NOT NULL,
+    PRIMARY KEY (account_id, user_id)
+);
+CREATE INDEX members_of_user ON members (user_id, chosen_at_ms);
 
 -- Sessions of people in browsers. Those that were ended are deleted.
 CREATE TABLE sessions (
     id TEXT NOT NULL PRIMARY KEY,
     token_hash TEXT NOT NULL UNIQUE,
-    account_id TEXT NOT NULL REFERENCES accounts (id),
+    -- The account that the person acts for. NULL: they are in none.
+    account_id TEXT REFERENCES accounts (id),
     user_id TEXT NOT NULL REFERENCES users (id),
     -- When the person proved who they are, which may be before the session began.
     signed_in_at_ms BIGINT NOT NULL,
@@ -54,6 +65,28 @@ CREATE TABLE login_links (
     expires_at_ms BIGINT NOT NULL
 );
 CREATE INDEX login_links_of_account ON login_links (account_id);
+
+-- Invitations into accounts. Those that were accepted or withdrawn are deleted.
+CREATE TABLE invitations (
+    id TEXT NOT NULL PRIMARY KEY,
+    account_id TEXT NOT NULL REFERENCES accounts (id),
+    role TEXT NOT NULL,
+    -- NULL: somebody hands over the link.
+    email TEXT,
+    -- The user, who may be gone.
+    invited_by TEXT NOT NULL,
+    created_at_ms BIGINT NOT NULL,
+    expires_at_ms BIGINT NOT NULL
+);
+CREATE INDEX invitations_of_account ON invitations (account_id, created_at_ms, id);
+CREATE INDEX invitations_by_end ON invitations (expires_at_ms);
+
+-- Secrets of their links: one for each attempt to send a mail.
+CREATE TABLE invitation_tokens (
+    token_hash TEXT NOT NULL PRIMARY KEY,
+    invitation_id TEXT NOT NULL REFERENCES invitations (id)
+);
+CREATE INDEX invitation_tokens_of ON invitation_tokens (invitation_id);
 
 CREATE TABLE api_keys (
     id TEXT NOT NULL PRIMARY KEY,
@@ -214,7 +247,8 @@ CREATE TABLE mails (
     holder TEXT,
     ended_at_ms BIGINT,
     problem TEXT,
-    erasure_id TEXT
+    erasure_id TEXT,
+    invitation_id TEXT
 );
 CREATE INDEX mails_due ON mails (state, next_at_ms);
 CREATE INDEX mails_of_account ON mails (account_id);

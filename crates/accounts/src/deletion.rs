@@ -1,8 +1,20 @@
-//! Deleting an account: requested by any of its users, carried out after a time in which it can be
+//! Deleting an account: requested by any of its owners, carried out after a time in which it can be
 //! taken back.
 
+use sqlx::any::AnyRow;
+
+use crate::row::RowValues;
 use crate::trail::note_action;
-use crate::{Accounts, AccountsError, Deletion};
+use crate::{Accounts, AccountsError};
+
+/// An account's coming end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Deletion {
+    /// When it was requested, in milliseconds since the Unix epoch.
+    pub requested_at_ms: i64,
+    /// From when on everything may be erased.
+    pub erase_after_ms: i64,
+}
 
 /// Result of the request to keep an account after all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,7 +28,7 @@ pub enum Cancellation {
 }
 
 impl Accounts {
-    /// Plans the deletion of an account with all its users, on behalf of `actor`; it may be erased
+    /// Plans the deletion of an account, on behalf of `actor`; it may be erased
     /// `grace_ms` milliseconds from now. One that is planned already stays as it is. Until then
     /// everything continues working. `None` if there is no such account any more.
     pub async fn request_deletion(
@@ -93,5 +105,18 @@ impl Accounts {
             Ok(question.fetch_all(&self.pool).await?)
         })
         .await
+    }
+}
+
+impl Deletion {
+    /// The deletion of the account in a row, if one is requested.
+    pub(crate) fn read(row: &AnyRow) -> Result<Option<Self>, AccountsError> {
+        let requested_at_ms: Option<i64> = row.value("deletion_requested_at_ms")?;
+        let erase_after_ms: Option<i64> = row.value("erase_after_ms")?;
+        let both = requested_at_ms.zip(erase_after_ms);
+        Ok(both.map(|(requested_at_ms, erase_after_ms)| Self {
+            requested_at_ms,
+            erase_after_ms,
+        }))
     }
 }

@@ -8,7 +8,9 @@
 //! | [`AccountInfo`] | an account as whoever runs the deployment sees it |
 //! | [`ApiKey`] | the text of a key; only its hash is stored |
 //! | [`Principal`] | whom an API key or a session speaks for |
-//! | [`User`], [`AccountRole`] | a person of an account, and the rights that they have |
+//! | [`User`] | a person, as an identity provider names them |
+//! | [`Member`], [`AccountMembership`], [`AccountRole`] | a person in an account, and rights |
+//! | [`Invitation`] | how other people get into an account |
 //! | [`UserSession`], [`LoginLink`] | a person in a browser; a sign-in without a provider |
 //! | [`Entry`] | the content that a publisher lists |
 //! | [`Page`], [`Cursor`] | lists in parts |
@@ -41,6 +43,7 @@ mod erasure;
 mod error;
 mod expiry;
 mod export;
+mod invitation;
 mod job;
 mod key;
 mod keyed_rows;
@@ -48,6 +51,7 @@ mod lifetime;
 mod limits;
 mod login_link;
 mod mail;
+mod member;
 mod operator;
 mod ownership;
 mod page;
@@ -85,7 +89,7 @@ pub use client::{
     CLIENTS_LISTED_MAX, ClientInfo, ClientKey, ClientKeyState, Fingerprint, FingerprintError, NewClientKey, Revoked,
 };
 pub use coverage::{Inherited, KeyDomains};
-pub use deletion::Cancellation;
+pub use deletion::{Cancellation, Deletion};
 pub use domain::{Domain, DomainError};
 pub use entry::{
     Created, ENTRY_AUTHOR_CHARS_MAX, ENTRY_AUTHORS_MAX, ENTRY_LABELS_MAX, ENTRY_PAGE_MAX, ENTRY_TITLE_CHARS_MAX,
@@ -99,11 +103,13 @@ pub use erasure::{
 pub use error::AccountsError;
 pub use expiry::{Expiries, WARNING_MS};
 pub use export::{COLLECTIONS, Collection, Column, ExportValue, ExportedRow};
+pub use invitation::{INVITATION_MAILS_PER_DAY_MAX, INVITATION_MS, INVITATIONS_OPEN_MAX, Invitation};
 pub use key::{IssuedKey, KEYS_LISTED_MAX, KeyInfo, KeyRequest, Revocation};
 pub use lifetime::{Lifetime, LifetimeError, Overlap, OverlapError, URGENT_MS};
 pub use limits::{CHALLENGES_MAX, DOMAINS_MAX, KEY_DOMAINS_MAX, KEYS_PER_CLIENT_MAX};
 pub use login_link::{LOGIN_LINK_MS, LoginLink};
 pub use mail::{ClaimedMail, MailKind, MailSubject, Outbox};
+pub use member::{ACCOUNTS_PER_USER_MAX, AccountMembership, MEMBERS_MAX, Member, MemberError, OfferedMembership};
 pub use operator::{
     DirectoryState, DueDirectory, KeySource, NewOperatorKey, OPERATOR_CLIENTS_MAX, OPERATOR_KEYS_MAX, OPERATORS_MAX,
     Operator, OperatorError, OperatorKey,
@@ -130,5 +136,5 @@ pub use store::Accounts;
 pub use tier::{Tier, TierError};
 pub use trail::TrailEntry;
 pub use trusted_operators::TRUSTED_OPERATORS_MAX;
-pub use user::{Deletion, Email, EmailError, PersonName, PersonNameError, Subject, User, UserChange};
+pub use user::{Email, EmailError, PersonName, PersonNameError, Subject, User, UserChange};
 pub use verification::{VERIFICATION_MS, Verification, VerifyError};

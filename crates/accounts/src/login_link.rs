@@ -1,16 +1,15 @@
 //! Login links: what whoever runs the deployment hands to a person who has no identity provider.
 
 use sqlx::{Any, Transaction};
-use uuid::Uuid;
 
+use crate::member::join;
 use crate::row::RowValues;
 use crate::trail::{self, TrailChange};
+use crate::user::{LOGIN_LINK_ISSUER, find_or_make};
 use crate::{AccountRole, Accounts, AccountsError, SecretToken, Subject, User};
 
 /// Life of a login link, in milliseconds.
 pub const LOGIN_LINK_MS: i64 = 15 * 60_000;
-/// `issuer` of the users that login links make: no identity provider's.
-const ISSUER: &str = "receipts-login-link";
 /// `subject` of the user for whom a link makes an account.
 const FIRST: &str = "first";
 
@@ -89,15 +88,6 @@ impl Accounts {
             return Ok(None);
         };
         let account_id = link.account.map(|(id, _)| id);
-        let subject = Subject {
-            issuer: ISSUER.to_owned(),
-            subject: match &account_id {
-                Some(account_id) => format!("{account_id}:{}", link.role),
-                None => FIRST.to_owned(),
-            },
-            email: None,
-            name: None,
-        };
         let work = async {
             let mut transaction = self.begin().await?;
             let take = "DELETE FROM login_links WHERE token_hash = $1 AND expires_at_ms > $2";
@@ -105,45 +95,66 @@ impl Accounts {
             if take.execute(&mut *transaction).await?.rows_affected() == 0 {
                 return Ok(None);
             }
-            let user_id = match &account_id {
-                None => None,
-                Some(account_id) => Some(
-                    self.link_user(&mut transaction, account_id, link.role, &subject)
-                        .await?,
-                ),
+            let user = match &account_id {
+                Some(account_id) => {
+                    link_user(&mut transaction, account_id, link.role, "operator", self.now_ms()).await?
+                }
+                None => find_or_make(&mut transaction, &subject(FIRST), self.now_ms()).await?,
             };
             transaction.commit().await?;
-            Ok(Some(user_id))
+            Ok(Some(user))
         };
-        match self.timed("use_login_link", work).await? {
-            None => Ok(None),
-            Some(None) => self.sign_in(&subject).await.map(Some),
-            Some(Some(user_id)) => self.user(&user_id).await,
+        let user = self.timed("use_login_link", work).await?;
+        if let Some(user) = user.as_ref().filter(|_| account_id.is_none()) {
+            self.own_account(&user.id).await?;
         }
+        Ok(user)
     }
+}
 
-    /// The ID of the user that login links of this account and role have, made if there is none.
-    async fn link_user(
-        &self,
-        transaction: &mut Transaction<'static, Any>,
-        account_id: &str,
-        role: AccountRole,
-        subject: &Subject,
-    ) -> Result<String, AccountsError> {
-        let query = "SELECT id FROM users WHERE account_id = $1 AND issuer = $2 AND role = $3
-            ORDER BY created_at_ms, id LIMIT 1";
-        let query = sqlx::query_scalar(query).bind(account_id).bind(ISSUER);
-        let found: Option<String> = query.bind(role.as_str()).fetch_optional(&mut **transaction).await?;
-        if let Some(id) = found {
-            return Ok(id);
-        }
-        let (id, now_ms) = (format!("usr_{}", Uuid::now_v7().simple()), self.now_ms());
-        let insert = "INSERT INTO users (id, account_id, issuer, subject, role, created_at_ms)
-            VALUES ($1, $2, $3, $4, $5, $6)";
-        let insert = sqlx::query(insert).bind(&id).bind(account_id).bind(&subject.issuer);
-        let insert = insert.bind(&subject.subject).bind(role.as_str()).bind(now_ms);
-        insert.execute(&mut **transaction).await?;
-        trail::note_action(transaction, account_id, "operator", "user.create", &id, now_ms).await?;
-        Ok(id)
+/// Subject of a user whom login links make.
+fn subject(name: &str) -> Subject {
+    Subject {
+        issuer: LOGIN_LINK_ISSUER.to_owned(),
+        subject: name.to_owned(),
+        email: None,
+        name: None,
     }
+}
+
+/// The user that login links of this account and role have, made on behalf of `actor` if there is
+/// none.
+pub(crate) async fn link_user(
+    transaction: &mut Transaction<'static, Any>,
+    account_id: &str,
+    role: AccountRole,
+    actor: &str,
+    now_ms: i64,
+) -> Result<User, AccountsError> {
+    let query = "SELECT u.subject FROM users u JOIN members m ON m.user_id = u.id
+        WHERE m.account_id = $1 AND u.issuer = $2 AND m.role = $3 ORDER BY m.created_at_ms, u.id LIMIT 1";
+    let query = sqlx::query(query)
+        .bind(account_id)
+        .bind(LOGIN_LINK_ISSUER)
+        .bind(role.as_str());
+    if let Some(row) = query.fetch_optional(&mut **transaction).await? {
+        return find_or_make(transaction, &subject(row.value("subject")?), now_ms).await;
+    }
+    let user = find_or_make(transaction, &subject(&format!("{account_id}:{role}")), now_ms).await?;
+    // An owner may have given who came by such a link another role since.
+    if !join(transaction, account_id, &user.id, role, now_ms).await? {
+        let update = sqlx::query("UPDATE members SET role = $1 WHERE account_id = $2 AND user_id = $3");
+        let update = update.bind(role.as_str()).bind(account_id).bind(&user.id);
+        update.execute(&mut **transaction).await?;
+    }
+    let change = TrailChange {
+        account_id,
+        actor,
+        action: "member.add",
+        subject: &user.id,
+        detail: role.as_str(),
+        at_ms: now_ms,
+    };
+    trail::note(transaction, &change).await?;
+    Ok(user)
 }

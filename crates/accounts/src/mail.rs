@@ -22,7 +22,7 @@ use sqlx::{Any, Transaction};
 use crate::erasure::{self, Erasure, ErasureState};
 use crate::lifetime::{DAY_MS, OLD_NEWS_MS, URGENT_MS};
 use crate::row::RowValues;
-use crate::{Accounts, AccountsError};
+use crate::{Accounts, AccountsError, OfferedMembership, SecretToken};
 
 /// Time that an ended mail stays, in milliseconds: longer than a verification lives, so that none
 /// is queued again.
@@ -61,6 +61,8 @@ pub enum MailKind {
     ErasureCancelled,
     /// An erasure is done.
     ErasureDone,
+    /// An invitation into an account, to who isn't in it.
+    Invitation,
 }
 
 /// Subject of a mail.
@@ -78,6 +80,15 @@ pub enum MailSubject {
     },
     /// An erasure, as it is now.
     Erasure(Box<Erasure>),
+    /// An invitation, with the secret of its link.
+    Invitation {
+        /// The account and the role.
+        offer: OfferedMembership,
+        /// Of this attempt.
+        token: SecretToken,
+        /// When it ends, in milliseconds since the Unix epoch.
+        expires_at_ms: i64,
+    },
 }
 
 /// A mail that its claimer may send now.
@@ -146,8 +157,10 @@ impl Accounts {
                 CASE WHEN (m.kind = 'contested' AND d.contested_by IS NOT NULL)
                     OR (m.kind = 'domain_held' AND h.contested_by = m.account_id)
                     OR (m.kind = 'domain_free' AND h.domain IS NULL) THEN 1 ELSE 0 END AS contest_is_so,
-                (SELECT u.email FROM users u WHERE u.account_id = m.account_id AND u.email IS NOT NULL
-                    ORDER BY u.created_at_ms, u.id LIMIT 1) AS email, m.erasure_id
+                (SELECT u.email FROM members p JOIN users u ON u.id = p.user_id
+                    WHERE p.account_id = m.account_id AND u.email IS NOT NULL
+                    ORDER BY CASE p.role WHEN 'owner' THEN 0 ELSE 1 END, p.created_at_ms, u.id LIMIT 1) AS email, m.erasure_id,
+                m.invitation_id
             FROM mails m LEFT JOIN domains d ON d.domain = m.domain AND d.account_id = m.account_id
                 AND d.verification_id = m.verification_id AND d.revoked_at_ms IS NULL
             LEFT JOIN domains h ON h.domain = m.domain AND h.revoked_at_ms IS NULL AND h.expires_at_ms > $2
@@ -155,6 +168,19 @@ impl Accounts {
         let question = sqlx::query(question).bind(id).bind(now_ms);
         let row = question.fetch_one(&self.pool).await?;
         let kind: MailKind = row.parsed("kind")?;
+        let invitation = match row.value::<Option<String>>("invitation_id")? {
+            Some(invitation_id) => self.invitation_mail(&invitation_id, now_ms).await?,
+            None => None,
+        };
+        if let Some((to, about)) = invitation {
+            return Ok(Some(ClaimedMail {
+                id: id.to_owned(),
+                kind,
+                to,
+                about,
+                attempts: row.value("attempts")?,
+            }));
+        }
         let to: Option<String> = row.value("email")?;
         let facts = MailFacts {
             expires_at_ms: row.value("expires_at_ms")?,
@@ -284,7 +310,8 @@ pub(crate) async fn queue_for_erasure(
     let queue = "INSERT INTO mails
             (id, account_id, kind, domain, verification_id, created_at_ms, state, attempts, next_at_ms, erasure_id)
         SELECT $1, id, $2, '', '', $3, 'queued', 0, $3, $4 FROM accounts
-        WHERE id = $5 AND EXISTS (SELECT 1 FROM users WHERE users.account_id = accounts.id AND users.email IS NOT NULL)
+        WHERE id = $5 AND EXISTS (SELECT 1 FROM members p JOIN users u ON u.id = p.user_id
+            WHERE p.account_id = accounts.id AND u.email IS NOT NULL)
         ON CONFLICT (id) DO NOTHING";
     let queue = sqlx::query(queue)
         .bind(format!("{}.{kind}", erasure.id))
@@ -336,7 +363,7 @@ pub(crate) async fn queue(
 }
 
 impl MailKind {
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 13] = [
         Self::Warning,
         Self::Urgent,
         Self::Expired,
@@ -349,6 +376,7 @@ impl MailKind {
         Self::ErasureRequested,
         Self::ErasureCancelled,
         Self::ErasureDone,
+        Self::Invitation,
     ];
 
     /// The instant that the mail is about; `None` if what it says isn't so at `now_ms`. A warning
@@ -370,8 +398,8 @@ impl MailKind {
             Self::Contested | Self::DomainHeld | Self::DomainFree | Self::Lost | Self::Won => {
                 Some(facts.queued_at_ms).filter(is_recent)
             }
-            // About an erasure: see `is_true_of`.
-            Self::ErasureRequested | Self::ErasureCancelled | Self::ErasureDone => None,
+            // About something else than a domain.
+            Self::ErasureRequested | Self::ErasureCancelled | Self::ErasureDone | Self::Invitation => None,
         }
     }
 
@@ -397,6 +425,7 @@ impl MailKind {
             MailKind::ErasureRequested => "erasure_requested",
             MailKind::ErasureCancelled => "erasure_cancelled",
             MailKind::ErasureDone => "erasure_done",
+            MailKind::Invitation => "invitation",
         }
     }
 }

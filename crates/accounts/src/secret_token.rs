@@ -1,4 +1,4 @@
-//! Tokens of sessions and login links: 256 random bits, of which only a hash is stored.
+//! Tokens of sessions, login links and invitations: 256 random bits, stored as a hash.
 
 use std::fmt;
 
@@ -10,8 +10,8 @@ use crate::api_key::SecretHash;
 
 const BYTES: usize = 32;
 
-/// The secret of a session or a login link. Its text has 64 lower-case hexadecimal digits; its
-/// `Debug` shows nothing.
+/// The secret of a session, a login link or an invitation. Its text has 64 lower-case hexadecimal
+/// digits; its `Debug` shows nothing.
 #[derive(Clone)]
 pub struct SecretToken([u8; BYTES]);
 
@@ -61,6 +61,14 @@ impl SecretToken {
         SecretHash::of(&self.0).to_text()
     }
 }
+
+impl PartialEq for SecretToken {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.ct_eq(&other.0).into()
+    }
+}
+
+impl Eq for SecretToken {}
 
 impl fmt::Debug for SecretToken {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -6,9 +6,11 @@ use sqlx::any::AnyRow;
 
 use uuid::Uuid;
 
+use crate::member::{choose, chosen_account};
 use crate::row::RowValues;
 use crate::trail::{self, TrailChange, note_action};
-use crate::{AccountRole, Accounts, AccountsError, Principal, SecretToken, TrailActor, User};
+use crate::user::lock_user;
+use crate::{AccountRole, Accounts, AccountsError, Principal, SecretToken, Tier, TrailActor, User};
 
 /// The most sessions of a user; a further one ends the oldest.
 pub const SESSIONS_PER_USER_MAX: i64 = 20;
@@ -24,9 +26,13 @@ pub struct UserSession {
     pub id: String,
     /// The user.
     pub user_id: String,
-    /// The user's role, from which the principal's permissions are.
+    /// Account that the user acts for; `None`: they are in none yet.
+    pub account_id: Option<String>,
+    /// The user's role there, from which the principal's permissions are. Who is in no account
+    /// becomes the owner of the one that [`Accounts::own_account`] makes.
     pub role: AccountRole,
-    /// The user as a caller.
+    /// The user as a caller. While they are in no account, its ID is theirs: nothing is stored
+    /// under it.
     pub principal: Principal,
     /// When the user last proved who they are, in milliseconds since the Unix epoch.
     pub signed_in_at_ms: i64,
@@ -61,8 +67,8 @@ pub enum SignInMethod {
 }
 
 impl Accounts {
-    /// Begins a session of `user`, who has proven who they are at `signed_in_at_ms`, and ends the
-    /// one that the same browser had before.
+    /// Begins a session of `user`, who has proven who they are at `signed_in_at_ms`, in the account
+    /// that they chose last. Ends the one that the same browser had before.
     ///
     /// # Errors
     /// The store fails, or the system has no randomness.
@@ -78,8 +84,8 @@ impl Accounts {
         let work = async {
             let mut transaction = self.begin().await?;
             // Sign-ins of one user at one time count each other.
-            let lock = sqlx::query("UPDATE users SET role = role WHERE id = $1").bind(&user.id);
-            lock.execute(&mut *transaction).await?;
+            lock_user(&mut transaction, &user.id).await?;
+            let account_id = chosen_account(&mut transaction, &user.id).await?;
             if let Some(before) = before {
                 let end = sqlx::query("DELETE FROM sessions WHERE token_hash = $1").bind(before.stored_hash());
                 end.execute(&mut *transaction).await?;
@@ -98,24 +104,26 @@ impl Accounts {
                 VALUES ($1, $2, $3, $4, $5, $6, $6, $7)";
             let insert = sqlx::query(insert).bind(&id).bind(token.stored_hash());
             let insert = insert
-                .bind(&user.account_id)
+                .bind(&account_id)
                 .bind(&user.id)
                 .bind(signed_in_at_ms.min(now_ms))
                 .bind(now_ms)
                 .bind(now_ms.saturating_add(self.sessions_max.whole_ms));
             insert.execute(&mut *transaction).await?;
-            let change = TrailChange {
-                account_id: &user.account_id,
-                actor: &TrailActor::User(user.id.clone()).to_string(),
-                action: "session.start",
-                subject: &id,
-                detail: match method {
-                    SignInMethod::Provider => "identity provider",
-                    SignInMethod::Link => "login link",
-                },
-                at_ms: now_ms,
-            };
-            trail::note(&mut transaction, &change).await?;
+            if let Some(account_id) = &account_id {
+                let change = TrailChange {
+                    account_id,
+                    actor: &TrailActor::User(user.id.clone()).to_string(),
+                    action: "session.start",
+                    subject: &id,
+                    detail: match method {
+                        SignInMethod::Provider => "identity provider",
+                        SignInMethod::Link => "login link",
+                    },
+                    at_ms: now_ms,
+                };
+                trail::note(&mut transaction, &change).await?;
+            }
             transaction.commit().await?;
             Ok(())
         };
@@ -133,13 +141,17 @@ impl Accounts {
     /// [`Accounts::touch_session`].
     pub async fn session(&self, token: &SecretToken) -> Result<Option<UserSession>, AccountsError> {
         let now_ms = self.now_ms();
-        let query =
-            "SELECT s.id, s.user_id, s.account_id, s.signed_in_at_ms, s.seen_at_ms, s.ends_at_ms, u.role, a.tier,
+        // Who isn't a member any more has no session in the account.
+        let query = "SELECT s.id, s.user_id, m.account_id AS member_of, COALESCE(m.account_id, s.user_id) AS account_id,
+                s.signed_in_at_ms, s.seen_at_ms, s.ends_at_ms, COALESCE(m.role, $4) AS role, COALESCE(a.tier, $5) AS tier,
                 a.requests_per_minute, a.requests_per_day, a.trusted_operators
-            FROM sessions s JOIN users u ON u.id = s.user_id JOIN accounts a ON a.id = s.account_id
-            WHERE s.token_hash = $1 AND s.ends_at_ms > $2 AND s.seen_at_ms > $3";
+            FROM sessions s LEFT JOIN members m ON m.account_id = s.account_id AND m.user_id = s.user_id
+            LEFT JOIN accounts a ON a.id = m.account_id
+            WHERE s.token_hash = $1 AND s.ends_at_ms > $2 AND s.seen_at_ms > $3
+                AND (s.account_id IS NULL OR m.account_id IS NOT NULL)";
         let query = sqlx::query(query).bind(token.stored_hash()).bind(now_ms);
         let query = query.bind(now_ms.saturating_sub(self.sessions_max.idle_ms));
+        let query = query.bind(AccountRole::Owner.as_str()).bind(Tier::Free.as_str());
         let work = async {
             let Some(row) = query.fetch_optional(&self.pool).await? else {
                 return Ok(None);
@@ -149,6 +161,7 @@ impl Accounts {
             Ok(Some(UserSession {
                 id: row.value("id")?,
                 principal: account.principal(TrailActor::User(user_id.clone()), role.scopes().to_vec(), now_ms),
+                account_id: row.value("member_of")?,
                 user_id,
                 role,
                 signed_in_at_ms: row.value("signed_in_at_ms")?,
@@ -173,14 +186,56 @@ impl Accounts {
         .await
     }
 
-    /// Sessions of an account that hold, or of one of its users, newest first,
-    /// [`SESSIONS_LISTED_MAX`] at most.
-    pub async fn sessions(&self, account_id: &str, user_id: Option<&str>) -> Result<Vec<SessionInfo>, AccountsError> {
+    /// Lets a session act for another account of its person, who must be in it. The session has
+    /// another secret then: requests that were made for the account before, in another window of
+    /// the browser, are refused. `None` if the person isn't in the account, or the session has
+    /// ended.
+    ///
+    /// # Errors
+    /// The store fails, or the system has no randomness.
+    pub async fn switch_account(
+        &self,
+        session: &UserSession,
+        account_id: &str,
+    ) -> Result<Option<SecretToken>, AccountsError> {
+        let now_ms = self.now_ms();
+        let token = SecretToken::generate()?;
+        let work = async {
+            let mut transaction = self.begin().await?;
+            lock_user(&mut transaction, &session.user_id).await?;
+            if !choose(&mut transaction, account_id, &session.user_id, now_ms).await? {
+                return Ok(None);
+            }
+            let update = "UPDATE sessions SET account_id = $1, token_hash = $2 WHERE id = $3 AND user_id = $4";
+            let update = sqlx::query(update).bind(account_id).bind(token.stored_hash());
+            let update = update.bind(&session.id).bind(&session.user_id);
+            if update.execute(&mut *transaction).await?.rows_affected() == 0 {
+                return Ok(None);
+            }
+            let actor = TrailActor::User(session.user_id.clone()).to_string();
+            note_action(
+                &mut transaction,
+                account_id,
+                &actor,
+                "session.switch",
+                &session.id,
+                now_ms,
+            )
+            .await?;
+            transaction.commit().await?;
+            Ok(Some(token))
+        };
+        self.timed("switch_account", work).await
+    }
+
+    /// Sessions of a user that hold, in whichever account, and those of everybody in the account
+    /// that they own, if it is given. Newest first, [`SESSIONS_LISTED_MAX`] at most.
+    pub async fn sessions(&self, user_id: &str, owned: Option<&str>) -> Result<Vec<SessionInfo>, AccountsError> {
         let now_ms = self.now_ms();
         let query = "SELECT id, user_id, signed_in_at_ms, seen_at_ms, ends_at_ms FROM sessions
-            WHERE account_id = $1 AND ($2 = '' OR user_id = $2) AND ends_at_ms > $3 AND seen_at_ms > $4
+            WHERE (user_id = $1 OR account_id = $2) AND ends_at_ms > $3 AND seen_at_ms > $4
             ORDER BY created_at_ms DESC, id DESC LIMIT $5";
-        let query = sqlx::query(query).bind(account_id).bind(user_id.unwrap_or_default());
+        let query = sqlx::query(query).bind(user_id).bind(owned);
         let query = query
             .bind(now_ms)
             .bind(now_ms.saturating_sub(self.sessions_max.idle_ms))
@@ -191,25 +246,20 @@ impl Accounts {
         rows.iter().map(read).collect()
     }
 
-    /// Ends a session of an account, on behalf of `actor`: one of this user's, if one is given.
-    /// Returns whether there was one.
-    pub async fn end_session(
-        &self,
-        account_id: &str,
-        user_id: Option<&str>,
-        id: &str,
-        actor: &TrailActor,
-    ) -> Result<bool, AccountsError> {
+    /// Ends one of the sessions that [`Accounts::sessions`] lists, on behalf of that user. Returns
+    /// whether there was one.
+    pub async fn end_session(&self, user_id: &str, owned: Option<&str>, id: &str) -> Result<bool, AccountsError> {
         let work = async {
             let mut transaction = self.begin().await?;
-            let end = "DELETE FROM sessions WHERE id = $1 AND account_id = $2 AND ($3 = '' OR user_id = $3)";
-            let end = sqlx::query(end).bind(id).bind(account_id);
-            let end = end.bind(user_id.unwrap_or_default()).execute(&mut *transaction).await?;
-            if end.rows_affected() == 0 {
+            let end = "DELETE FROM sessions WHERE id = $1 AND (user_id = $2 OR account_id = $3) RETURNING account_id";
+            let end = sqlx::query(end).bind(id).bind(user_id).bind(owned);
+            let Some(ended) = end.fetch_optional(&mut *transaction).await? else {
                 return Ok(false);
+            };
+            if let Some(account_id) = ended.value::<Option<String>>("account_id")? {
+                let (actor, now_ms) = (TrailActor::User(user_id.to_owned()).to_string(), self.now_ms());
+                note_action(&mut transaction, &account_id, &actor, "session.end", id, now_ms).await?;
             }
-            let (actor, now_ms) = (actor.to_string(), self.now_ms());
-            note_action(&mut transaction, account_id, &actor, "session.end", id, now_ms).await?;
             transaction.commit().await?;
             Ok(true)
         };

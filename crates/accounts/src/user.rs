@@ -1,11 +1,12 @@
-//! Users: the people and programs behind an account, as an identity provider names them.
+//! Users: people and programs, as an identity provider names them. Their accounts: `member.rs`.
 
 use sqlx::any::AnyRow;
+use sqlx::{Any, Transaction};
 use uuid::Uuid;
 
 use crate::row::RowValues;
 use crate::trail::{self, TrailChange};
-use crate::{AccountQuota, AccountRole, Accounts, AccountsError, Domain, Tier};
+use crate::{Accounts, AccountsError, Domain};
 
 /// The longest e-mail address, in bytes (RFC 5321, 4.5.3.1.3, without its brackets).
 const EMAIL_BYTES_MAX: usize = 254;
@@ -13,6 +14,9 @@ const EMAIL_BYTES_MAX: usize = 254;
 const LOCAL_PART_BYTES_MAX: usize = 64;
 /// The longest name of a person, in characters.
 const NAME_CHARS_MAX: usize = 200;
+
+/// `issuer` of the users that login links make: no identity provider's.
+pub(crate) const LOGIN_LINK_ISSUER: &str = "receipts-login-link";
 
 /// Identity of a person by the word of an identity provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,8 +36,6 @@ pub struct Subject {
 pub struct User {
     /// `usr_` and 32 digits.
     pub id: String,
-    /// The account the user acts for.
-    pub account_id: String,
     /// The provider that vouches for the user.
     pub issuer: String,
     /// The user's name at the provider.
@@ -42,25 +44,8 @@ pub struct User {
     pub email: Option<Email>,
     /// The name.
     pub name: Option<PersonName>,
-    /// Role in the account.
-    pub role: AccountRole,
     /// When the user came first, in milliseconds since the Unix epoch.
     pub created_at_ms: i64,
-    /// Tier of the account.
-    pub tier: Tier,
-    /// The account's own quota; `None`: that of its tier.
-    pub quota: Option<AccountQuota>,
-    /// Whether the account is to be deleted.
-    pub deletion: Option<Deletion>,
-}
-
-/// An account's coming end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Deletion {
-    /// When it was requested, in milliseconds since the Unix epoch.
-    pub requested_at_ms: i64,
-    /// From when on everything may be erased.
-    pub erase_after_ms: i64,
 }
 
 /// Corrections by a user: `None` leaves a member, `Some(None)` removes it.
@@ -144,84 +129,45 @@ impl std::str::FromStr for PersonName {
 macro_rules! select {
     ($rest:literal) => {
         concat!(
-            "SELECT u.id, u.account_id, u.issuer, u.subject, u.email, u.name, u.role, u.created_at_ms, a.tier,
-                a.requests_per_minute, a.requests_per_day,
-                a.deletion_requested_at_ms, a.erase_after_ms FROM users u JOIN accounts a ON a.id = u.account_id ",
+            "SELECT id, issuer, subject, email, name, created_at_ms FROM users ",
             $rest
         )
     };
 }
 
 impl Accounts {
-    /// The user that `subject` is. At the first time a user is made, and an account for it; of many
-    /// at one time, in however many processes, one makes both.
+    /// The user that `subject` is, who is made at the first time, without an account; of many at
+    /// one time, in however many processes, one makes them.
     pub async fn sign_in(&self, subject: &Subject) -> Result<User, AccountsError> {
         let work = async {
-            match self.find_user(subject).await? {
-                Some(user) => Ok(user),
-                None => self.sign_up(subject).await,
+            let mut transaction = self.begin().await?;
+            let user = find_or_make(&mut transaction, subject, self.now_ms()).await?;
+            transaction.commit().await?;
+            Ok(user)
+        };
+        let find = sqlx::query(select!("WHERE issuer = $1 AND subject = $2"));
+        let find = find.bind(&subject.issuer).bind(&subject.subject);
+        // Nearly always there is one, and nothing to write.
+        let found = async {
+            match find.fetch_optional(&self.pool).await? {
+                Some(row) => read(&row),
+                None => work.await,
             }
         };
-        self.timed("sign_in", work).await
-    }
-
-    async fn find_user(&self, subject: &Subject) -> Result<Option<User>, AccountsError> {
-        let question = sqlx::query(select!("WHERE u.issuer = $1 AND u.subject = $2"));
-        let question = question.bind(&subject.issuer).bind(&subject.subject);
-        let row = question.fetch_optional(&self.pool).await?;
-        row.as_ref().map(read).transpose()
+        self.timed("sign_in", found).await
     }
 
     /// A user by ID; `None` if there is none any more.
     pub async fn user(&self, user_id: &str) -> Result<Option<User>, AccountsError> {
-        let query = sqlx::query(select!("WHERE u.id = $1")).bind(user_id);
+        let query = sqlx::query(select!("WHERE id = $1")).bind(user_id);
         let row = self
             .timed("user", async { Ok(query.fetch_optional(&self.pool).await?) })
             .await?;
         row.as_ref().map(read).transpose()
     }
 
-    /// Makes a user, who owns the account that is made with them.
-    async fn sign_up(&self, subject: &Subject) -> Result<User, AccountsError> {
-        let now_ms = self.now_ms();
-        let user_id = format!("usr_{}", Uuid::now_v7().simple());
-        let account_id = format!("acc_{}", Uuid::now_v7().simple());
-        let mut transaction = self.begin().await?;
-        let insert = "INSERT INTO accounts (id, name, tier, created_at_ms) VALUES ($1, $2, $3, $4)";
-        let insert = sqlx::query(insert).bind(&account_id).bind(&user_id);
-        let insert = insert.bind(Tier::Free.as_str()).bind(now_ms);
-        insert.execute(&mut *transaction).await?;
-        // Whoever comes second waits here for the first, and then adds nothing.
-        let insert = "INSERT INTO users (id, account_id, issuer, subject, email, name, role, created_at_ms)
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (issuer, subject) DO NOTHING";
-        let insert = sqlx::query(insert).bind(&user_id).bind(&account_id);
-        let insert = insert
-            .bind(&subject.issuer)
-            .bind(&subject.subject)
-            .bind(subject.email.as_ref().map(Email::as_str))
-            .bind(subject.name.as_ref().map(PersonName::as_str))
-            .bind(AccountRole::Owner.as_str())
-            .bind(now_ms);
-        if insert.execute(&mut *transaction).await?.rows_affected() == 0 {
-            transaction.rollback().await?;
-        } else {
-            let change = TrailChange {
-                account_id: &account_id,
-                actor: &format!("user:{user_id}"),
-                action: "user.create",
-                subject: &user_id,
-                detail: "",
-                at_ms: now_ms,
-            };
-            trail::note(&mut transaction, &change).await?;
-            transaction.commit().await?;
-        }
-        let found = self.find_user(subject).await?;
-        found.ok_or_else(|| AccountsError::Store("a user that was just made is gone".to_owned()))
-    }
-
-    /// Corrects what is known of a user, on behalf of `actor`. `None` if there is no such user any
-    /// more.
+    /// Corrects what is known of a user, on behalf of `actor`; each of their accounts has it in its
+    /// trail. `None` if there is no such user any more.
     pub async fn change_user(
         &self,
         user_id: &str,
@@ -246,14 +192,16 @@ impl Accounts {
             update.bind(user_id).execute(&mut *transaction).await?;
             fields.push("name");
         }
-        let question = sqlx::query(select!("WHERE u.id = $1")).bind(user_id);
+        let question = sqlx::query(select!("WHERE id = $1")).bind(user_id);
         let row = question.fetch_optional(&mut *transaction).await?;
         let Some(user) = row.as_ref().map(read).transpose()? else {
             return Ok(None);
         };
-        if !fields.is_empty() {
+        let accounts = sqlx::query_scalar("SELECT account_id FROM members WHERE user_id = $1 ORDER BY account_id");
+        let accounts: Vec<String> = accounts.bind(user_id).fetch_all(&mut *transaction).await?;
+        for account_id in accounts.iter().filter(|_| !fields.is_empty()) {
             let change = TrailChange {
-                account_id: &user.account_id,
+                account_id,
                 actor,
                 action: "user.change",
                 subject: user_id,
@@ -268,33 +216,73 @@ impl Accounts {
     }
 }
 
+/// The user that `subject` is, made if there is none.
+pub(crate) async fn find_or_make(
+    transaction: &mut Transaction<'static, Any>,
+    subject: &Subject,
+    now_ms: i64,
+) -> Result<User, AccountsError> {
+    // Whoever comes second waits here for the first, and then adds nothing.
+    let insert = "INSERT INTO users (id, issuer, subject, email, name, created_at_ms)
+        VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (issuer, subject) DO NOTHING";
+    let insert = sqlx::query(insert)
+        .bind(format!("usr_{}", Uuid::now_v7().simple()))
+        .bind(&subject.issuer)
+        .bind(&subject.subject)
+        .bind(subject.email.as_ref().map(Email::as_str))
+        .bind(subject.name.as_ref().map(PersonName::as_str))
+        .bind(now_ms);
+    insert.execute(&mut **transaction).await?;
+    let find = sqlx::query(select!("WHERE issuer = $1 AND subject = $2"));
+    let find = find.bind(&subject.issuer).bind(&subject.subject);
+    read(&find.fetch_one(&mut **transaction).await?)
+}
+
+/// Locks a user until the transaction ends: nobody else changes their accounts or sessions. `false`
+/// if there is no such user any more.
+pub(crate) async fn lock_user(
+    transaction: &mut Transaction<'static, Any>,
+    user_id: &str,
+) -> Result<bool, AccountsError> {
+    let lock = sqlx::query("UPDATE users SET name = name WHERE id = $1").bind(user_id);
+    Ok(lock.execute(&mut **transaction).await?.rows_affected() > 0)
+}
+
+/// Erases a user who is locked, with their sessions, unless they are in an account. Returns whether
+/// they were erased.
+pub(crate) async fn erase_unattached(
+    transaction: &mut Transaction<'static, Any>,
+    user_id: &str,
+) -> Result<bool, AccountsError> {
+    let member = sqlx::query("SELECT account_id FROM members WHERE user_id = $1 LIMIT 1").bind(user_id);
+    if member.fetch_optional(&mut **transaction).await?.is_some() {
+        return Ok(false);
+    }
+    let sessions = sqlx::query("DELETE FROM sessions WHERE user_id = $1").bind(user_id);
+    sessions.execute(&mut **transaction).await?;
+    let erase = sqlx::query("DELETE FROM users WHERE id = $1").bind(user_id);
+    Ok(erase.execute(&mut **transaction).await?.rows_affected() > 0)
+}
+
 fn read(row: &AnyRow) -> Result<User, AccountsError> {
     Ok(User {
         id: row.value("id")?,
-        account_id: row.value("account_id")?,
         issuer: row.value("issuer")?,
         subject: row.value("subject")?,
-        email: row.value::<Option<String>>("email")?.map(Email),
-        name: row.value::<Option<String>>("name")?.map(PersonName),
-        role: row.parsed("role")?,
+        email: email(row)?,
+        name: name(row)?,
         created_at_ms: row.value("created_at_ms")?,
-        tier: row.parsed("tier")?,
-        quota: AccountQuota::read(row)?,
-        deletion: Deletion::read(row)?,
     })
 }
 
-impl Deletion {
-    /// The deletion of the account in a row, if one is requested.
-    pub(crate) fn read(row: &AnyRow) -> Result<Option<Self>, AccountsError> {
-        let requested_at_ms: Option<i64> = row.value("deletion_requested_at_ms")?;
-        let erase_after_ms: Option<i64> = row.value("erase_after_ms")?;
-        let both = requested_at_ms.zip(erase_after_ms);
-        Ok(both.map(|(requested_at_ms, erase_after_ms)| Self {
-            requested_at_ms,
-            erase_after_ms,
-        }))
-    }
+/// The address in a row.
+pub(crate) fn email(row: &AnyRow) -> Result<Option<Email>, AccountsError> {
+    Ok(row.value::<Option<String>>("email")?.map(Email))
+}
+
+/// The person's name in a row.
+pub(crate) fn name(row: &AnyRow) -> Result<Option<PersonName>, AccountsError> {
+    Ok(row.value::<Option<String>>("name")?.map(PersonName))
 }
 
 #[cfg(test)]

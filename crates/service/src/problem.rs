@@ -97,6 +97,9 @@ kinds! {
     /// A query parameter is unknown, occurs twice, is empty or has an invalid value.
     InvalidQuery = BAD_REQUEST, "invalid_query", "A query parameter is invalid",
         "Correct the parameter that `errors` names. The detail lists what is allowed.";
+    /// The person behind the JWT is in several accounts, and the request names none of them.
+    AccountRequired = BAD_REQUEST, "account_required", "The request must name an account",
+        "Send the account's ID in `X-Account-Id`. `GET /api/v1/user/information` lists yours.";
     /// The request breaks a rule of HTTP, such as a missing or repeated `Host`, or its body
     /// ended early.
     BadRequest = BAD_REQUEST, "bad_request", "The request is malformed",
@@ -230,6 +233,12 @@ kinds! {
     /// The account's number of active API keys is at the limit of its tier.
     TooManyKeys = CONFLICT, "too_many_keys", "The account has as many API keys as it may have",
         "Revoke a key that isn't used, or rotate one.";
+    /// An account has at least one owner, who can't be removed or get another role.
+    LastOwner = CONFLICT, "last_owner", "It is the account's last owner",
+        "Make somebody else an owner first, or delete the account.";
+    /// The account has as many members or open invitations as it may have.
+    TooManyMembers = CONFLICT, "too_many_members", "As many members or invitations as allowed",
+        "Remove a member or withdraw an invitation. The detail has the limit.";
     /// The signing key is registered for another operator.
     OperatorKeyHeldElsewhere = CONFLICT, "operator_key_held_elsewhere", "Another operator has the key",
         "Generate a key of your own: each key belongs to one operator.";

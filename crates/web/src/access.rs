@@ -104,6 +104,12 @@ pub fn read_or_write(method: &Method) -> Scope {
     }
 }
 
+/// Whether a request with this method of a person without an account makes one for them.
+#[must_use]
+pub fn makes_account(method: &Method) -> bool {
+    matches!(*method, Method::POST | Method::PUT | Method::PATCH)
+}
+
 /// The layer of every address that needs an API key: authenticates, counts, checks the scope that
 /// the method needs, and puts an `Arc<Principal>` beside the request. The quota is the account's:
 /// its keys share it. Its headers are on every answer to a valid key, and so is [`COST`].
@@ -188,6 +194,7 @@ impl Gatekeeper {
             Credential::Key(key) => Ok((self.of_key(&key, headers, extensions).await?, None)),
             Credential::Session(token) => {
                 let session = self.session(&token, method, headers, extensions).await?;
+                let session = self.with_account(session, &token, method).await?;
                 Ok((session.principal, Some(session.signed_in_at_ms)))
             }
         }
@@ -227,6 +234,24 @@ impl Gatekeeper {
         };
         self.accounts.touch_session(&session).await?;
         Ok(session)
+    }
+
+    /// The session with the account that a request with this method acts on: who is in none gets
+    /// one of their own by the first request that makes or changes something.
+    ///
+    /// # Errors
+    /// 401: the person was erased; 503.
+    pub async fn with_account(
+        &self,
+        session: UserSession,
+        token: &SecretToken,
+        method: &Method,
+    ) -> Result<UserSession, Failure> {
+        if session.account_id.is_some() || !makes_account(method) {
+            return Ok(session);
+        }
+        self.accounts.own_account(&session.user_id).await?;
+        self.accounts.session(token).await?.ok_or_else(session::none)
     }
 
     /// The count of unknown credentials of the request's address.

@@ -98,6 +98,21 @@ pub fn check_site(headers: &HeaderMap) -> Result<(), Failure> {
     }
 }
 
+/// Checks that a page of this origin sent the request: a link that somebody opened elsewhere, such
+/// as in a mail, isn't enough.
+///
+/// # Errors
+/// 403.
+pub fn check_own_page(headers: &HeaderMap) -> Result<(), Failure> {
+    match single(headers, &FETCH_SITE) {
+        Some(b"same-origin") => Ok(()),
+        _ => Err(Failure::new(
+            Kind::CrossSite,
+            "open the link of the invitation itself, and continue from its page",
+        )),
+    }
+}
+
 /// Checks what a request with the cookie of `session` must prove before anything is read for it.
 ///
 /// # Errors

@@ -6,7 +6,8 @@ use lettre::address::Envelope;
 use lettre::message::Mailbox;
 use lettre::message::header::{ContentType, Header, HeaderName, HeaderValue};
 
-use super::erasure_letter;
+use super::{erasure_letter, invitation_letter};
+use crate::routes::join;
 
 const DAY_MS: i64 = 86_400_000;
 
@@ -28,6 +29,15 @@ impl Header for AutoSubmitted {
     }
 }
 
+/// Addresses that mails lead to.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Links {
+    /// Page on which verifications are renewed (`smtp.renew_url`).
+    pub(super) renew_url: Option<String>,
+    /// Address of the APIs and the dashboard (`publisher.public_url`).
+    pub(super) public_url: Option<String>,
+}
+
 /// A mail as it goes over the wire.
 pub(super) struct Letter {
     pub(super) envelope: Envelope,
@@ -37,17 +47,12 @@ pub(super) struct Letter {
 impl Letter {
     /// # Errors
     /// The recipient's address can't be written in a mail.
-    pub(super) fn new(
-        mail: &ClaimedMail,
-        from: &Mailbox,
-        renew_url: Option<&str>,
-        now_ms: i64,
-    ) -> Result<Self, String> {
+    pub(super) fn new(mail: &ClaimedMail, from: &Mailbox, links: &Links, now_ms: i64) -> Result<Self, String> {
         let to: Mailbox = mail
             .to
             .parse()
             .map_err(|error| format!("the recipient's address: {error}"))?;
-        let (subject, text) = written(mail, renew_url, now_ms);
+        let (subject, text) = written(mail, links, now_ms)?;
         let message = Message::builder()
             .from(from.clone())
             .to(to)
@@ -76,8 +81,8 @@ struct DomainMail<'a> {
 }
 
 /// Subject and text.
-fn written(mail: &ClaimedMail, renew_url: Option<&str>, now_ms: i64) -> (String, String) {
-    match &mail.about {
+fn written(mail: &ClaimedMail, links: &Links, now_ms: i64) -> Result<(String, String), String> {
+    Ok(match &mail.about {
         MailSubject::Domain { domain, id, at_ms } => {
             let mail = DomainMail {
                 kind: mail.kind,
@@ -85,10 +90,18 @@ fn written(mail: &ClaimedMail, renew_url: Option<&str>, now_ms: i64) -> (String,
                 id,
                 at_ms: *at_ms,
             };
-            (subject(&mail, now_ms), text(&mail, renew_url, now_ms))
+            (subject(&mail, now_ms), text(&mail, links.renew_url.as_deref(), now_ms))
         }
         MailSubject::Erasure(erasure) => erasure_letter::written(mail.kind, erasure),
-    }
+        MailSubject::Invitation {
+            offer,
+            token,
+            expires_at_ms,
+        } => {
+            let public_url = links.public_url.as_deref().ok_or("publisher.public_url isn't set")?;
+            invitation_letter::written(offer, &join::link(public_url, token), &day(*expires_at_ms))
+        }
+    })
 }
 
 /// Whole days, at least 1 as long as there is time.
@@ -229,9 +242,16 @@ mod tests {
         }
     }
 
+    fn links() -> Links {
+        Links {
+            renew_url: Some("https://publishers.example/domains".to_owned()),
+            public_url: None,
+        }
+    }
+
     fn letter(kind: MailKind, now_ms: i64) -> String {
         let from = "Receipts <receipts@service.example>".parse().unwrap();
-        let letter = Letter::new(&mail(kind), &from, Some("https://publishers.example/domains"), now_ms).unwrap();
+        let letter = Letter::new(&mail(kind), &from, &links(), now_ms).unwrap();
         assert_eq!(letter.envelope.to()[0].to_string(), "owner@example.com");
         String::from_utf8(letter.bytes).unwrap()
     }
@@ -318,6 +338,6 @@ mod tests {
             to: "owner@example.com\r\nBcc: other@example.com".to_owned(),
             ..mail(MailKind::Urgent)
         };
-        assert!(Letter::new(&strange, &from, None, 0).is_err());
+        assert!(Letter::new(&strange, &from, &links(), 0).is_err());
     }
 }

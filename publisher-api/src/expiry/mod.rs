@@ -1,14 +1,16 @@
 //! Verifications that end: noted, and reported by mail before and after. The same postman sends the
-//! mails about erasures.
+//! mails about erasures, and invitations.
 //!
 //! - `config`: the section `[smtp]`
 //! - `postman`: one round of looking and sending, which any number of replicas may do at any time
 //! - `letter`: a mail as it goes over the wire, and what one about a verification says
 //! - `erasure_letter`: what one about an erasure says
+//! - `invitation_letter`: an invitation
 //! - `server`: a mail to the server, step by step
 
 mod config;
 mod erasure_letter;
+mod invitation_letter;
 mod letter;
 mod postman;
 mod server;

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::config::SmtpConfig;
-use super::letter::Letter;
+use super::letter::{Letter, Links};
 use super::server::{self, NotTaken};
 
 /// Mails of one round; the next one continues.
@@ -41,6 +41,7 @@ pub struct Round {
 pub struct Postman {
     accounts: Accounts,
     config: SmtpConfig,
+    links: Links,
     /// Sender; `None`: mails wait.
     from: Option<Mailbox>,
     holder: String,
@@ -51,8 +52,12 @@ pub struct Postman {
 impl Postman {
     /// Makes a postman that sends as `config` says; without a host there it only queues.
     #[must_use]
-    pub fn new(accounts: Accounts, config: SmtpConfig) -> Self {
+    pub fn new(accounts: Accounts, config: SmtpConfig, public_url: Option<&str>) -> Self {
         Self {
+            links: Links {
+                renew_url: config.renew_url.clone(),
+                public_url: public_url.map(str::to_owned),
+            },
             from: config.host().and_then(|_| config.sender()),
             accounts,
             config,
@@ -76,6 +81,7 @@ impl Postman {
             }
         }
         self.accounts.tidy_outbox().await?;
+        self.accounts.tidy_invitations().await?;
         if let Some(from) = &self.from {
             for _ in 0..MAILS_MAX {
                 if stop.is_cancelled() {
@@ -97,7 +103,7 @@ impl Postman {
 
     /// Whether the server took it.
     async fn deliver(&self, mail: &ClaimedMail, from: &Mailbox) -> Result<bool, AccountsError> {
-        let outcome = match Letter::new(mail, from, self.config.renew_url.as_deref(), self.accounts.now_ms()) {
+        let outcome = match Letter::new(mail, from, &self.links, self.accounts.now_ms()) {
             Ok(letter) => self.hand_over(mail, &letter, from).await?,
             Err(what) => Err(NotTaken::Never(what)),
         };
@@ -163,7 +169,7 @@ impl Postman {
         if self.from.is_none() && outbox.waiting > 0 && outbox.waiting != before {
             tracing::warn!(
                 waiting = outbox.waiting,
-                "mails about verifications that end and about erasures wait in the outbox: smtp.host isn't configured"
+                "mails wait in the outbox: smtp.host isn't configured"
             );
         }
     }

@@ -22,6 +22,8 @@ pub(crate) struct SignInAttempt {
     /// The session that the browser has, which the new one ends. Its own cookie doesn't come back
     /// with the provider's redirect.
     pub(crate) before: Option<SecretToken>,
+    /// The invitation that the sign-in accepts.
+    pub(crate) invitation: Option<SecretToken>,
 }
 
 impl SignInAttempt {
@@ -29,31 +31,40 @@ impl SignInAttempt {
     ///
     /// # Errors
     /// The system has no randomness.
-    pub(crate) fn begin(age_s_max: u32, before: Option<SecretToken>, now_ms: i64) -> Result<Self, AccountsError> {
+    pub(crate) fn begin(
+        age_s_max: u32,
+        before: Option<SecretToken>,
+        invitation: Option<SecretToken>,
+        now_ms: i64,
+    ) -> Result<Self, AccountsError> {
         Ok(Self {
             secret: SecretToken::generate()?,
             begun_at_ms: now_ms,
             age_s_max,
             before,
+            invitation,
         })
     }
 
     /// The value of its cookie.
     pub(crate) fn cookie(&self) -> String {
-        let before = self.before.as_ref().map(SecretToken::reveal).unwrap_or_default();
+        let revealed = |token: &Option<SecretToken>| token.as_ref().map(SecretToken::reveal).unwrap_or_default();
+        let (before, invitation) = (revealed(&self.before), revealed(&self.invitation));
         let (secret, begun_at_ms, age_s_max) = (self.secret.reveal(), self.begun_at_ms, self.age_s_max);
-        format!("{secret}.{begun_at_ms}.{age_s_max}.{before}")
+        format!("{secret}.{begun_at_ms}.{age_s_max}.{before}.{invitation}")
     }
 
     /// The attempt of a cookie, if it isn't too old at `now_ms`.
     pub(crate) fn parse(cookie: &str, now_ms: i64) -> Option<Self> {
         let mut parts = cookie.split('.');
-        let (secret, begun_at_ms, age_s_max, before) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+        let mut next = || parts.next();
+        let (secret, begun_at_ms, age_s_max, before, invitation) = (next()?, next()?, next()?, next()?, next()?);
         let attempt = Self {
             secret: SecretToken::parse(secret)?,
             begun_at_ms: begun_at_ms.parse().ok()?,
             age_s_max: age_s_max.parse().ok()?,
             before: SecretToken::parse(before),
+            invitation: SecretToken::parse(invitation),
         };
         let age_ms = now_ms.checked_sub(attempt.begun_at_ms)?;
         ((0..i64::from(ATTEMPT_S_MAX) * 1_000).contains(&age_ms) && parts.next().is_none()).then_some(attempt)
@@ -84,10 +95,12 @@ impl SignInAttempt {
         URL_SAFE_NO_PAD.encode(Sha256::digest(self.verifier()))
     }
 
-    /// The times are part of it: a cookie with others answers to no `state` that was sent.
+    /// The times and the invitation are part of it: a cookie with others answers to no `state` that
+    /// was sent.
     fn purpose(&self, what: &str) -> String {
         let (begun_at_ms, age_s_max) = (self.begun_at_ms, self.age_s_max);
-        format!("sign-in {what} {begun_at_ms} {age_s_max}")
+        let invitation = self.invitation.as_ref().map(SecretToken::reveal).unwrap_or_default();
+        format!("sign-in {what} {begun_at_ms} {age_s_max} {invitation}")
     }
 }
 
@@ -101,12 +114,13 @@ mod tests {
     #[test]
     fn a_cookie_brings_the_attempt_back_for_ten_minutes() {
         for before in [None, Some(SecretToken::generate().unwrap())] {
-            let attempt = SignInAttempt::begin(600, before.clone(), NOW_MS).unwrap();
+            let invitation = SecretToken::generate().ok().filter(|_| before.is_none());
+            let attempt = SignInAttempt::begin(600, before.clone(), invitation.clone(), NOW_MS).unwrap();
             let cookie = attempt.cookie();
             let again = SignInAttempt::parse(&cookie, NOW_MS + 599_999).unwrap();
             assert!(again.is_answered_by(&attempt.state()));
             assert_eq!((again.nonce(), again.verifier()), (attempt.nonce(), attempt.verifier()));
-            assert_eq!(again.before.map(|one| one.reveal()), before.map(|one| one.reveal()));
+            assert_eq!((again.before, again.invitation), (before, invitation));
             for wrong in [NOW_MS + 600_000, NOW_MS - 1, i64::MIN] {
                 assert!(SignInAttempt::parse(&cookie, wrong).is_none(), "{wrong}");
             }
@@ -119,7 +133,7 @@ mod tests {
                 assert!(!changed.is_answered_by(&attempt.state()));
             }
         }
-        for wrong in ["", "...", "a.1.2.3", &format!("{}.1800000000000.600", "0".repeat(64))] {
+        for wrong in ["", "...", "a.1.2.3", &format!("{}.1800000000000.600.", "0".repeat(64))] {
             assert!(SignInAttempt::parse(wrong, NOW_MS).is_none(), "{wrong}");
         }
     }
@@ -127,8 +141,8 @@ mod tests {
     /// An answer and an ID token don't give the verifier away.
     #[test]
     fn its_secrets_are_apart() {
-        let one = SignInAttempt::begin(600, None, NOW_MS).unwrap();
-        let two = SignInAttempt::begin(600, None, NOW_MS).unwrap();
+        let one = SignInAttempt::begin(600, None, None, NOW_MS).unwrap();
+        let two = SignInAttempt::begin(600, None, None, NOW_MS).unwrap();
         let all = [one.state(), one.nonce(), one.verifier(), one.challenge(), two.state()];
         for (number, text) in all.iter().enumerate() {
             assert!(!all[..number].contains(text));

@@ -17,7 +17,7 @@ use web::access::Gatekeeper;
 use web::openapi::PublicRefusals;
 use web::{Failure, session};
 
-use super::sign_in_page::SignInPage;
+use super::sign_in_page::{PageAction, SignInPage};
 use crate::state::PublisherState;
 
 /// Address of the page that a person gets to after a sign-in: no request chooses another. Its query
@@ -118,7 +118,7 @@ fn page(link: &LoginLink) -> SignInPage {
         status: StatusCode::OK,
         title: "Sign in to Receipts",
         paragraphs,
-        button: Some("Sign in"),
+        action: PageAction::Button("Sign in"),
     }
 }
 
@@ -130,7 +130,7 @@ fn used() -> Response {
             "It was used before, or is older than 15 minutes.".to_owned(),
             "Whoever runs this deployment prints another one with: receipts login-link --account ID".to_owned(),
         ],
-        button: None,
+        action: PageAction::Dashboard,
     };
     page.into_response()
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use accounts::SignInMethod;
+use accounts::{SecretToken, SignInMethod};
 use axum::Extension;
 use axum::extract::{Request, State};
 use axum::response::{AppendHeaders, IntoResponse, Response};
@@ -14,8 +14,9 @@ use web::openapi::{ProblemBody, PublicRefusals};
 use web::params::{InvalidQuery, Params};
 use web::{Failure, session};
 
+use super::join::accepted;
 use super::login_link::signed_in;
-use super::sign_in_page::SignInPage;
+use super::sign_in_page::{LOGIN, PageAction, SignInPage};
 use crate::oidc::{ATTEMPT_S_MAX, SignInAttempt, SignInError};
 use crate::state::PublisherState;
 
@@ -33,8 +34,11 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<PublisherState>> {
 ///
 /// For browsers: leads to the identity provider of this deployment, and back to the dashboard.
 #[utoipa::path(
-    get, path = "/api/v1/auth/login", tag = "sessions",
-    params(("fresh" = Option<bool>, Query, description = "Sign in again even where the provider knows you, as for keys and erasures")),
+    get, path = LOGIN, tag = "sessions",
+    params(
+        ("fresh" = Option<bool>, Query, description = "Sign in again even where the provider knows you, as for keys and erasures"),
+        ("invitation" = Option<String>, Query, description = "Secret of an invitation, which the sign-in accepts; from the invitation's page alone"),
+    ),
     responses(
         (status = 303, description = "The provider's page", headers(("Location" = String, description = "Its address"), ("Set-Cookie" = String, description = "The sign-in in progress"))),
         (status = 403, description = "Another site's page sent the request", body = ProblemBody, content_type = "application/problem+json"),
@@ -45,11 +49,19 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<PublisherState>> {
 async fn login(State(app): State<Arc<PublisherState>>, request: Request) -> Result<Response, Failure> {
     let (head, _) = request.into_parts();
     session::check_site(&head.headers)?;
-    let params = Params::parse(&head.uri, &["fresh"])?;
+    let params = Params::parse(&head.uri, &["fresh", "invitation"])?;
     let is_fresh = match params.get("fresh") {
         None | Some("false") => false,
         Some("true") => true,
         Some(_) => return Err(InvalidQuery::new("fresh", "must be true or false").into()),
+    };
+    let invitation = match params.get("invitation") {
+        None => None,
+        Some(text) => {
+            session::check_own_page(&head.headers)?;
+            let token = SecretToken::parse(text);
+            Some(token.ok_or_else(|| InvalidQuery::new("invitation", "isn't the secret of an invitation"))?)
+        }
     };
     let Some(provider) = &app.deps.provider else {
         return Ok(no_provider());
@@ -61,7 +73,7 @@ async fn login(State(app): State<Arc<PublisherState>>, request: Request) -> Resu
         app.deps.accounts.session_s_max()
     };
     let before = session::token(&head.headers).ok().flatten();
-    let attempt = SignInAttempt::begin(age_s_max, before, now_ms)?;
+    let attempt = SignInAttempt::begin(age_s_max, before, invitation, now_ms)?;
     let url = provider.authorization_url(&attempt, &redirect_uri(&app), now_ms).await;
     let location = url.and_then(|url| {
         HeaderValue::try_from(url).map_err(|_| SignInError::Unavailable("its address can't be a header".to_owned()))
@@ -90,7 +102,8 @@ async fn login(State(app): State<Arc<PublisherState>>, request: Request) -> Resu
     responses(
         (status = 303, description = "Signed in; the dashboard", headers(("Location" = String, description = "/dashboard"), ("Set-Cookie" = String, description = "The session"))),
         (status = 403, description = "The answer isn't one to a sign-in of this browser, or isn't good", content_type = "text/html"),
-        (status = 404, description = "This deployment has no identity provider", content_type = "text/html"),
+        (status = 404, description = "This deployment has no identity provider, or the invitation can't be used", content_type = "text/html"),
+        (status = 409, description = "The invitation's account, or the person, is at a limit", content_type = "text/html"),
         PublicRefusals,
     ),
 )]
@@ -134,7 +147,13 @@ async fn callback(
             return Ok(failed(&error));
         }
     };
-    let user = accounts.sign_in(&subject).await?;
+    let user = match &attempt.invitation {
+        None => accounts.sign_in(&subject).await?,
+        Some(token) => match accepted(accounts.accept_invitation(token, Some(&subject)).await)? {
+            Ok(user) => user,
+            Err(page) => return Ok((AppendHeaders([(header::SET_COOKIE, forgotten())]), page).into_response()),
+        },
+    };
     let at_ms = authenticated_at_ms.unwrap_or(now_ms);
     let started = accounts.start_session(&user, SignInMethod::Provider, at_ms, attempt.before.as_ref());
     let answer = signed_in(&started.await?);
@@ -193,7 +212,7 @@ fn failed(error: &SignInError) -> Response {
         status,
         title: "You aren't signed in",
         paragraphs: vec![why.to_owned(), "Open the dashboard and sign in again.".to_owned()],
-        button: None,
+        action: PageAction::Dashboard,
     };
     (AppendHeaders([(header::SET_COOKIE, forgotten())]), page).into_response()
 }
@@ -206,7 +225,7 @@ fn no_provider() -> Response {
             "Whoever runs it prints a link that signs you in: receipts login-link --account ID".to_owned(),
             "An API key opens the dashboard, too.".to_owned(),
         ],
-        button: None,
+        action: PageAction::Dashboard,
     };
     page.into_response()
 }

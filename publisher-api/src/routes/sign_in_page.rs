@@ -1,7 +1,10 @@
-//! Pages of a sign-in: text and at most one button, without scripts.
+//! Pages of a sign-in: text and one button or link, without scripts.
 
 use axum::response::{Html, IntoResponse, Response};
 use http::{HeaderName, HeaderValue, StatusCode, header};
+
+/// Address at which a sign-in at the identity provider begins.
+pub(super) const LOGIN: &str = "/api/v1/auth/login";
 
 /// On every page. A form can be sent to this origin alone, and no other page shows it in a frame.
 const HEADERS: [(HeaderName, HeaderValue); 3] = [
@@ -22,22 +25,32 @@ pub(super) struct SignInPage {
     pub(super) status: StatusCode,
     pub(super) title: &'static str,
     pub(super) paragraphs: Vec<String>,
-    /// Text of the button, which sends a POST to the page's own address.
-    pub(super) button: Option<&'static str>,
+    pub(super) action: PageAction,
+}
+
+/// The way on from a page.
+pub(super) enum PageAction {
+    /// A button that sends a POST to the page's own address.
+    Button(&'static str),
+    /// A link, with its path and query. A form couldn't lead to another site (`form-action`).
+    Link(&'static str, String),
+    /// To the dashboard.
+    Dashboard,
 }
 
 impl IntoResponse for SignInPage {
     fn into_response(self) -> Response {
         let title = self.title;
         let paragraphs = self.paragraphs.iter().map(|text| format!("<p>{}</p>", escaped(text)));
-        let form = self.button.map_or_else(
-            || "<p><a href=\"/dashboard\">To the dashboard</a></p>".to_owned(),
-            |text| format!("<form method=\"post\"><button>{text}</button></form>"),
-        );
+        let action = match self.action {
+            PageAction::Button(text) => format!("<form method=\"post\"><button>{text}</button></form>"),
+            PageAction::Link(text, path) => format!("<p><a href=\"{}\">{text}</a></p>", escaped(&path)),
+            PageAction::Dashboard => "<p><a href=\"/dashboard\">To the dashboard</a></p>".to_owned(),
+        };
         let html = format!(
             "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
              <meta name=\"viewport\" content=\"width=device-width\"><meta name=\"color-scheme\" content=\"light dark\">\
-             <title>{title}</title></head><body><main><h1>{title}</h1>{}{form}</main></body></html>",
+             <title>{title}</title></head><body><main><h1>{title}</h1>{}{action}</main></body></html>",
             paragraphs.collect::<String>()
         );
         (self.status, HEADERS, Html(html)).into_response()

@@ -1,8 +1,8 @@
-//! `/api/v1/user`: the person behind a JWT, and the account they act for.
+//! `/api/v1/user`: the person behind a JWT, and the end of the account they act for.
 
 use std::sync::Arc;
 
-use accounts::{Cancellation, Deletion, Email, PersonName, User, UserChange};
+use accounts::{AccountMembership, Cancellation, Deletion, Email, PersonName, User, UserChange};
 use axum::extract::{Request, State};
 use axum::{Extension, Json};
 use http::StatusCode;
@@ -11,8 +11,9 @@ use service::problem::{Kind, Problem};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use web::{Failure, json, rfc3339_ms};
+use web::{Failure, json, rfc3339_ms, session};
 
+use super::members::refusal;
 use crate::identity::Identity;
 use crate::state::PublisherState;
 use web::openapi::{BodyRefusals, ProblemBody, Refusals};
@@ -23,7 +24,7 @@ const CANCEL: &str = "/api/v1/user/account/cancel-deletion";
 const DAY_MS: i64 = 86_400_000;
 
 pub(crate) fn routes() -> OpenApiRouter<Arc<PublisherState>> {
-    OpenApiRouter::new().routes(routes!(information, correct))
+    OpenApiRouter::new().routes(routes!(information, correct, erase))
 }
 
 /// Addresses about the whole account, which only owners change.
@@ -46,15 +47,20 @@ struct InformationBody {
     /// When you came first.
     #[schema(format = DateTime)]
     created_at: String,
-    account: AccountBody,
+    /// The accounts that you are in, 20 at most, the one that you chose last first.
+    accounts: Vec<AccountBody>,
 }
 
-/// The account a person acts for.
+/// An account that a person is in.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-struct AccountBody {
+pub(super) struct AccountBody {
     /// `acc_...`.
     id: String,
+    /// The account's first domain, or what it was named when it was made.
+    name: String,
+    /// Your role there: `owner`, `editor` or `reader`.
+    role: &'static str,
     /// `free`, `pro` or `enterprise`.
     tier: &'static str,
     /// Given while the account is to be deleted.
@@ -96,8 +102,11 @@ fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<Str
     get, path = INFORMATION, tag = "user", security(("jwt" = [])),
     responses((status = 200, description = "All of it", body = InformationBody), Refusals),
 )]
-async fn information(Extension(identity): Extension<Arc<Identity>>) -> Json<InformationBody> {
-    Json(identity.user.clone().into())
+async fn information(
+    State(app): State<Arc<PublisherState>>,
+    Extension(identity): Extension<Arc<Identity>>,
+) -> Result<Json<InformationBody>, Failure> {
+    read(&app, identity.user.clone()).await.map(Json)
 }
 
 /// Put right what is known of you
@@ -124,17 +133,45 @@ async fn correct(
     let changed = accounts
         .change_user(&identity.user.id, &change, &identity.actor())
         .await?;
-    Ok(Json(changed.ok_or_else(gone)?.into()))
+    read(&app, changed.ok_or_else(gone)?).await.map(Json)
+}
+
+/// Erase yourself
+///
+/// You leave all your accounts, and nothing but your ID in their trails is left of you. An account
+/// that you alone own must be deleted or get another owner before. Who signs in again is new.
+#[utoipa::path(
+    delete, path = INFORMATION, tag = "user", security(("jwt" = [])),
+    responses(
+        (status = 204, description = "You are erased, and signed out everywhere"),
+        (status = 409, description = "You are the last owner of an account", body = ProblemBody, content_type = "application/problem+json"),
+        Refusals,
+    ),
+)]
+async fn erase(
+    State(app): State<Arc<PublisherState>>,
+    Extension(identity): Extension<Arc<Identity>>,
+) -> Result<StatusCode, Failure> {
+    let accounts = &app.deps.accounts;
+    if let Some((session, _)) = &identity.session {
+        session::check_fresh(session.signed_in_at_ms, accounts.now_ms())?;
+    }
+    accounts.erase_user(&identity.user.id).await.map_err(refusal)?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 /// Delete the account
 ///
-/// The account of all its users, with its keys, domains, entries and everything else. It can be
+/// The account of all its members, with its keys, domains, entries and everything else. It can be
 /// taken back for a time (30 days unless the operator has set another), in which everything
 /// continues working; then it is erased. Asking again doesn't change the time.
 #[utoipa::path(
     delete, path = ACCOUNT, tag = "user", security(("jwt" = [])),
-    responses((status = 202, description = "It is to be deleted", body = DeletionBody), Refusals),
+    responses(
+        (status = 202, description = "It is to be deleted", body = DeletionBody),
+        (status = 404, description = "You are in no account", body = ProblemBody, content_type = "application/problem+json"),
+        Refusals,
+    ),
 )]
 async fn delete(
     State(app): State<Arc<PublisherState>>,
@@ -145,7 +182,8 @@ async fn delete(
     let planned = accounts
         .request_deletion(identity.account_id(), grace_ms, &identity.actor())
         .await?;
-    Ok((StatusCode::ACCEPTED, Json(planned.ok_or_else(gone)?.into())))
+    let planned = planned.ok_or_else(|| Failure::not_found("you are in no account, so there is none to delete"))?;
+    Ok((StatusCode::ACCEPTED, Json(planned.into())))
 }
 
 /// Keep the account after all
@@ -166,19 +204,26 @@ async fn cancel(
         .cancel_deletion(identity.account_id(), &identity.actor())
         .await?
     {
-        Cancellation::Done => {
-            let restored = User {
-                deletion: None,
-                ..identity.user.clone()
-            };
-            Ok(Json(restored.into()))
-        }
+        Cancellation::Done => read(&app, identity.user.clone()).await.map(Json),
         Cancellation::NothingPending => Err(Failure::new(Kind::NoDeletionPending, "the account isn't to be deleted")),
         Cancellation::TooLate => {
             let detail = "the time to take the deletion back is over; the account is being erased";
             Err(Failure::new(Kind::DeletionFinal, detail))
         }
     }
+}
+
+async fn read(app: &PublisherState, user: User) -> Result<InformationBody, Failure> {
+    let accounts = app.deps.accounts.memberships(&user.id).await?;
+    Ok(InformationBody {
+        id: user.id,
+        issuer: user.issuer,
+        subject: user.subject,
+        email: user.email.map(|email| email.as_str().to_owned()),
+        name: user.name.map(|name| name.as_str().to_owned()),
+        created_at: rfc3339_ms(user.created_at_ms),
+        accounts: accounts.into_iter().map(AccountBody::from).collect(),
+    })
 }
 
 /// The user was erased while the request was in progress.
@@ -215,20 +260,14 @@ impl Correction {
     }
 }
 
-impl From<User> for InformationBody {
-    fn from(user: User) -> Self {
+impl From<AccountMembership> for AccountBody {
+    fn from(membership: AccountMembership) -> Self {
         Self {
-            id: user.id,
-            issuer: user.issuer,
-            subject: user.subject,
-            email: user.email.map(|email| email.as_str().to_owned()),
-            name: user.name.map(|name| name.as_str().to_owned()),
-            created_at: rfc3339_ms(user.created_at_ms),
-            account: AccountBody {
-                id: user.account_id,
-                tier: user.tier.as_str(),
-                deletion: user.deletion.map(DeletionBody::from),
-            },
+            id: membership.account_id,
+            name: membership.account_name,
+            role: membership.role.as_str(),
+            tier: membership.tier.as_str(),
+            deletion: membership.deletion.map(DeletionBody::from),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! A browser with a session: its cookie, and what its requests bring.
 
 use accounts::{SignInMethod, User};
+use serde_json::Value;
 
 use crate::stack::{Answer, Stack};
 
@@ -50,6 +51,12 @@ impl Browser {
     /// Header fields of a request of the dashboard.
     pub(crate) fn headers(&self) -> [(&str, &str); 3] {
         [HERE, ("cookie", &self.cookie), ("x-csrf-token", &self.csrf_token)]
+    }
+
+    /// A request with a JSON body.
+    pub(crate) async fn json(&self, stack: &Stack, method: &str, path: &str, body: &Value) -> Answer {
+        let headers = [&self.headers()[..], &[("content-type", "application/json")]].concat();
+        stack.server.send(method, path, &headers, &body.to_string()).await
     }
 
     pub(crate) async fn ask(&self, stack: &Stack, method: &str, path: &str) -> Answer {

@@ -93,7 +93,7 @@ async fn all_of_a_publishers_data_is_reported() {
         (json!(101), 100)
     );
     assert_eq!(
-        (of("users").clone(), of("domains")["rest"].clone()),
+        (of("members").clone(), of("domains")["rest"].clone()),
         (json!({"count": 0, "rows": [], "rest": null}), Value::Null)
     );
     let trail = data["trail"].as_array().unwrap();

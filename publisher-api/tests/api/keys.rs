@@ -19,7 +19,8 @@ async fn make(stack: &Stack, token: &str, name: &str) -> Value {
 /// Moves the account of a user to a tier.
 async fn set_tier(stack: &Stack, accounts: &Accounts, token: &str, tier: Tier) {
     let me = stack.server.get("/api/v1/user/information", token).await.expect(200);
-    let before = accounts.set_tier(text(&me["account"]["id"]), tier, "operator").await;
+    let account_id = accounts.own_account(text(&me["id"])).await.unwrap().unwrap();
+    let before = accounts.set_tier(&account_id, tier, "operator").await;
     assert!(before.unwrap().is_some());
 }
 

@@ -10,6 +10,8 @@ use tempfile::TempDir;
 use test_engines::Certificates;
 
 use crate::browser::{Browser, HERE, SESSION};
+use crate::invitations::{INVITATIONS, invite, path};
+use crate::members::owner;
 use crate::stack::{Answer, Stack};
 
 const LOGIN: &str = "/api/v1/auth/login";
@@ -182,6 +184,13 @@ async fn a_person_signs_in_at_the_provider() {
     );
     assert_eq!(me["role"], "owner");
     first.ask(&stack, "GET", "/api/v1/publisher/data").await.expect(200);
+    // Her account is made by the first change.
+    assert_eq!(me["accountId"], serde_json::Value::Null);
+    let domain = json!({"domain": "news.example"});
+    let generated = first
+        .json(&stack, "POST", "/api/v1/verification/generate", &domain)
+        .await;
+    generated.expect(200);
     // The same answer again, even with the cookie that a browser has dropped: the code was used.
     refused(&come_back(&stack, &back, &cookie).await);
     first.ask(&stack, "GET", SESSION).await.expect(200);
@@ -202,9 +211,69 @@ async fn a_person_signs_in_at_the_provider() {
         .filter(|one| one["action"] == "session.start");
     assert_eq!(
         starts.filter(|one| one["detail"] == "identity provider").count(),
-        2,
+        1,
         "{trail}"
     );
+}
+
+/// An invitation is accepted by the sign-in itself: its person gets no account of their own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_invitation_is_accepted_by_a_sign_in_at_the_provider() {
+    let mut provider = OidcProvider::start();
+    let stack = provider.stack(|_| {}).await;
+    let (bert, account_id) = owner(&stack, "bert").await;
+    let (store, here) = (&stack.deps.accounts, [HERE]);
+    let made = invite(&stack, &bert, "editor").await;
+    let page = stack.server.send("POST", &path(&made), &here, "").await;
+    let text = page.text();
+    let secret = path(&made).rsplit('/').next().unwrap().to_owned();
+    let query = format!("?invitation={secret}");
+    assert!(
+        text.contains(&format!("href=\"{LOGIN}{query}\"")) && page.status == 200,
+        "{text}"
+    );
+    // A link to the sign-in that skips the page: on another site, or in a mail that somebody opens.
+    for site in ["cross-site", "same-site", "none"] {
+        let headers = [("sec-fetch-site", site)];
+        let answer = stack.server.send("GET", &format!("{LOGIN}{query}"), &headers, "").await;
+        answer.refused(403, "cross_site");
+    }
+    let wrong = format!("{LOGIN}?invitation=x");
+    stack
+        .server
+        .send("GET", &wrong, &here, "")
+        .await
+        .refused(400, "invalid_query");
+    // Withdrawn while anna is at the provider: no session, and nobody is made.
+    let (url, cookie) = begin(&stack, &query, &[]).await;
+    let back = provider.sign_in(&url);
+    let withdraw = format!("{INVITATIONS}/{}", made["invitationId"].as_str().unwrap());
+    assert_eq!(bert.ask(&stack, "DELETE", &withdraw).await.status, 204);
+    let late = come_back(&stack, &back, &cookie).await;
+    assert_eq!(late.status, 404, "{}", late.text());
+    assert!(
+        late.headers
+            .get_all("set-cookie")
+            .iter()
+            .all(|one| !one.to_str().unwrap().starts_with("__Host-receipts="))
+    );
+    assert_eq!(store.members(&account_id).await.unwrap().len(), 1);
+    let made = invite(&stack, &bert, "editor").await;
+    let query = format!("?invitation={}", path(&made).rsplit('/').next().unwrap());
+    let (url, cookie) = begin(&stack, &query, &[]).await;
+    let back = provider.sign_in(&url);
+    // Without the invitation in its cookie, or with another one, the answer is to no sign-in.
+    let begun = cookie.rsplit_once('.').unwrap().0;
+    refused(&come_back(&stack, &back, &format!("{begun}.")).await);
+    refused(&come_back(&stack, &back, &format!("{begun}.{}", "0".repeat(64))).await);
+    let anna = browser(&stack, &come_back(&stack, &back, &cookie).await).await;
+    let me = anna.ask(&stack, "GET", SESSION).await.expect(200);
+    assert_eq!(
+        (&me["email"], &me["role"], &me["accountId"]),
+        (&json!("anna@news.example"), &json!("editor"), &json!(account_id))
+    );
+    assert_eq!(me["accounts"].as_array().unwrap().len(), 1);
+    assert_eq!(store.list_accounts().await.unwrap().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -46,7 +46,8 @@ impl Life {
             name: None,
         };
         let accounts = &self.stack.deps.accounts;
-        let account_id = accounts.sign_in(&subject).await.unwrap().account_id;
+        let user = accounts.sign_in(&subject).await.unwrap();
+        let account_id = accounts.own_account(&user.id).await.unwrap().unwrap();
         let request = KeyRequest {
             domains: None,
             name: "test".to_owned(),

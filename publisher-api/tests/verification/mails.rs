@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use accounts::{
-    Accounts, AccountsConfig, ChallengeRequest, ErasedEntries, NewErasure, Outbox, RequestedErasure, Subject,
-    URGENT_MS, VERIFICATION_MS, VerificationMethod,
+    AccountRole, Accounts, AccountsConfig, ChallengeRequest, ErasedEntries, NewErasure, Outbox, RequestedErasure,
+    SecretToken, Subject, URGENT_MS, VERIFICATION_MS, VerificationMethod,
 };
 use publisher_api::{Postman, SmtpConfig};
 use tempfile::TempDir;
@@ -60,9 +60,10 @@ async fn publisher(accounts: &Accounts, email: &str, domains: &[&str]) {
         name: None,
     };
     let user = accounts.sign_in(&subject).await.unwrap();
+    let account_id = accounts.own_account(&user.id).await.unwrap().unwrap();
     let domains: Vec<_> = domains.iter().map(|domain| domain.parse().unwrap()).collect();
     let request = ChallengeRequest {
-        account_id: &user.account_id,
+        account_id: &account_id,
         actor: "key:test",
         domains: &domains,
         method: VerificationMethod::Dns,
@@ -90,13 +91,13 @@ async fn a_crash_before_the_text_costs_nothing() {
     publisher(&accounts, "owner@publisher.test", &["example.com"]).await;
     fixture.pass_ms(VERIFICATION_MS - URGENT_MS);
     server.set("hold-rcpt");
-    let dying = Postman::new(fixture.open().await, server.config());
+    let dying = Postman::new(fixture.open().await, server.config(), None);
     let dying = tokio::spawn(async move { dying.round(&CancellationToken::new()).await });
     server.reached("rcpt").await;
     dying.abort();
     let _ = dying.await;
     server.unset("hold-rcpt");
-    let other = Postman::new(accounts.clone(), server.config());
+    let other = Postman::new(accounts.clone(), server.config(), None);
     assert_eq!(
         other.round(&CancellationToken::new()).await.unwrap().sent,
         0,
@@ -114,13 +115,13 @@ async fn a_crash_after_the_server_took_it_sends_it_again_under_the_same_message_
     publisher(&accounts, "owner@publisher.test", &["example.com"]).await;
     fixture.pass_ms(VERIFICATION_MS - URGENT_MS);
     server.set("hold-data");
-    let dying = Postman::new(fixture.open().await, server.config());
+    let dying = Postman::new(fixture.open().await, server.config(), None);
     let dying = tokio::spawn(async move { dying.round(&CancellationToken::new()).await });
     server.reached("data").await;
     dying.abort();
     let _ = dying.await;
     server.unset("hold-data");
-    let other = Postman::new(accounts.clone(), server.config());
+    let other = Postman::new(accounts.clone(), server.config(), None);
     for sent in [1, 0, 0] {
         fixture.pass_ms(LEASE_MS);
         assert_eq!(other.round(&CancellationToken::new()).await.unwrap().sent, sent);
@@ -137,7 +138,7 @@ async fn a_busy_server_is_asked_again_and_a_refusal_is_final() {
     publisher(&accounts, "nobody@publisher.test", &["example.org"]).await;
     fixture.pass_ms(VERIFICATION_MS - URGENT_MS);
     server.set("busy");
-    let postman = Postman::new(accounts.clone(), server.config());
+    let postman = Postman::new(accounts.clone(), server.config(), None);
     let stop = CancellationToken::new();
     assert_eq!(postman.round(&stop).await.unwrap().failed, 2);
     let outbox = accounts.outbox().await.unwrap();
@@ -163,12 +164,49 @@ async fn without_a_server_mails_wait_for_one() {
     publisher(&accounts, "owner@publisher.test", &["example.com"]).await;
     fixture.pass_ms(VERIFICATION_MS - URGENT_MS);
     let stop = CancellationToken::new();
-    let without = Postman::new(accounts.clone(), SmtpConfig::default());
+    let without = Postman::new(accounts.clone(), SmtpConfig::default(), None);
     let round = without.round(&stop).await.unwrap();
     assert_eq!((round.queued, round.sent), (1, 0));
     assert_eq!(accounts.outbox().await.unwrap().waiting, 1);
-    let with = Postman::new(accounts, server.config());
+    let with = Postman::new(accounts, server.config(), None);
     assert_eq!(with.round(&stop).await.unwrap().sent, 1);
+}
+
+/// The mail's link works, also if the first attempt to send it got no answer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_invitation_arrives_with_a_link_that_works() {
+    let (server, fixture) = (MailServer::start(), Fixture::new());
+    let accounts = fixture.open().await;
+    let subject = |name: &str| Subject {
+        issuer: "https://id.example".to_owned(),
+        subject: name.to_owned(),
+        email: Some(format!("{name}@publisher.test").parse().unwrap()),
+        name: None,
+    };
+    let owner = accounts.sign_in(&subject("owner")).await.unwrap();
+    let account_id = accounts.own_account(&owner.id).await.unwrap().unwrap();
+    let to = "guest@elsewhere.test".parse().unwrap();
+    let invited = accounts
+        .invite(&account_id, &owner.id, AccountRole::Editor, Some(&to))
+        .await;
+    assert!(invited.unwrap().1.is_none());
+    let postman = Postman::new(accounts.clone(), server.config(), Some("https://receipts.example"));
+    assert_eq!(postman.round(&CancellationToken::new()).await.unwrap().sent, 1);
+    let mail = server.taken().remove(0).replace("=\r\n", "").replace("=3D", "=");
+    assert!(
+        mail.contains("owner@publisher.test invites you") && mail.contains("To: guest@elsewhere.test"),
+        "{mail}"
+    );
+    let link = mail
+        .lines()
+        .find_map(|line| line.strip_prefix("https://receipts.example/api/v1/auth/join/"));
+    let token = SecretToken::parse(link.unwrap().trim()).unwrap();
+    let guest = accounts
+        .accept_invitation(&token, Some(&subject("guest")))
+        .await
+        .unwrap();
+    let held = accounts.memberships(&guest.unwrap().id).await.unwrap();
+    assert_eq!((held.len(), held[0].role), (1, AccountRole::Editor));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -181,10 +219,11 @@ async fn each_step_of_an_erasure_is_reported_by_one_mail() {
         email: Some("owner@publisher.test".parse().unwrap()),
         name: None,
     };
-    let account_id = accounts.sign_in(&subject).await.unwrap().account_id;
+    let user = accounts.sign_in(&subject).await.unwrap();
+    let account_id = accounts.own_account(&user.id).await.unwrap().unwrap();
     let replicas = [
-        Postman::new(accounts.clone(), server.config()),
-        Postman::new(fixture.open().await, server.config()),
+        Postman::new(accounts.clone(), server.config(), None),
+        Postman::new(fixture.open().await, server.config(), None),
     ];
     let request = async || {
         let request = NewErasure {

@@ -7,6 +7,7 @@ use sqlx::{Any, Transaction};
 
 use super::{ErasedEntries, Erasure, ErasureState, counts_text, read, read_counts, select};
 use crate::entry::erase_entries_of;
+use crate::member::changing::remove;
 use crate::registry::{RegistrySection, increment};
 use crate::trail::{self, TrailChange};
 use crate::{Accounts, AccountsError, MailKind, mail};
@@ -35,10 +36,16 @@ const OF_OPERATOR: &str = "operator_id IN (SELECT operator_id FROM operators WHE
 /// Tables that can have many rows of an account, besides entries.
 const MANY: [OwnedTable; 2] = [owned("trail", "id"), owned("mails", "id")];
 /// Tables that lose an account's rows at once, those that others refer to last.
-const FEW: [OwnedTable; 11] = [
+const FEW: [OwnedTable; 12] = [
     owned("challenges", "id"),
     owned("sessions", "id"),
     owned("login_links", "token_hash"),
+    OwnedTable {
+        table: "invitation_tokens",
+        key: "token_hash",
+        of_account: "invitation_id IN (SELECT id FROM invitations WHERE account_id = $1)",
+    },
+    owned("invitations", "id"),
     OwnedTable {
         table: "operator_clients",
         key: "client_id",
@@ -57,7 +64,6 @@ const FEW: [OwnedTable; 11] = [
     },
     owned("domains", "domain"),
     owned("api_keys", "id"),
-    owned("users", "id"),
     OwnedTable {
         table: "accounts",
         key: "id",
@@ -236,6 +242,7 @@ async fn step(
     if *whole_account {
         let contests = sqlx::query("UPDATE domains SET contested_by = NULL WHERE contested_by = $1");
         contests.bind(&*account_id).execute(&mut **transaction).await?;
+        erase_members(transaction, account_id, counts).await?;
         // What the entries' erasure wrote into it.
         for owned in MANY.iter().chain(&FEW) {
             let erased = delete(transaction, owned, account_id, None).await?;
@@ -276,7 +283,24 @@ async fn delete(
     Ok(delete.execute(&mut **transaction).await?.rows_affected())
 }
 
-/// Blanks personal data in rows that stay: the account works without them.
+/// Takes all members out of the account. Those who are in no other are erased.
+async fn erase_members(
+    transaction: &mut Transaction<'static, Any>,
+    account_id: &str,
+    counts: &mut ErasedCounts,
+) -> Result<(), AccountsError> {
+    let members = sqlx::query_scalar("SELECT user_id FROM members WHERE account_id = $1 ORDER BY user_id");
+    let members: Vec<String> = members.bind(account_id).fetch_all(&mut **transaction).await?;
+    for user_id in members {
+        add(counts, "members", 1);
+        let is_erased = remove(transaction, account_id, &user_id).await?;
+        add(counts, "users", u64::from(is_erased));
+    }
+    Ok(())
+}
+
+/// Blanks personal data in rows that stay: the account works without them. Who is in another
+/// account too keeps theirs, which that account needs. Invitations to addresses end.
 async fn blank_people(
     transaction: &mut Transaction<'static, Any>,
     account_id: &str,
@@ -285,11 +309,22 @@ async fn blank_people(
     for (table, statement) in [
         (
             "users",
-            "UPDATE users SET email = NULL, name = NULL WHERE account_id = $1 AND (email IS NOT NULL OR name IS NOT NULL)",
+            "UPDATE users SET email = NULL, name = NULL WHERE (email IS NOT NULL OR name IS NOT NULL)
+                AND id IN (SELECT m.user_id FROM members m WHERE m.account_id = $1)
+                AND NOT EXISTS (SELECT 1 FROM members o WHERE o.user_id = users.id AND o.account_id <> $1)",
         ),
         (
             "api_keys",
             "UPDATE api_keys SET name = 'erased' WHERE account_id = $1 AND name <> 'erased'",
+        ),
+        (
+            "invitation_tokens",
+            "DELETE FROM invitation_tokens WHERE invitation_id IN
+                (SELECT id FROM invitations WHERE account_id = $1 AND email IS NOT NULL)",
+        ),
+        (
+            "invitations",
+            "DELETE FROM invitations WHERE account_id = $1 AND email IS NOT NULL",
         ),
         (
             // What a mail server answered may name whom it was for.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use accounts::{Accounts, AccountsConfig, AccountsError, Domain, IssuedKey, NewKey, Scope};
+use accounts::{Accounts, AccountsConfig, AccountsError, Domain, IssuedKey, NewKey, Scope, User};
 
 /// The instant the tests begin at.
 pub(crate) const START_MS: i64 = 1_800_000_000_000;
@@ -74,6 +74,11 @@ impl Fixture {
             .await
             .unwrap()
     }
+}
+
+/// The account of a person, made if they are in none.
+pub(crate) async fn account_of(accounts: &Accounts, user: &User) -> String {
+    accounts.own_account(&user.id).await.unwrap().unwrap()
 }
 
 pub(crate) fn domains(names: &str) -> Vec<Domain> {

@@ -41,10 +41,12 @@ mod domains;
 mod entries;
 mod erasures;
 mod exports;
+mod invitations;
 mod jobs;
 mod keys;
 mod lookup;
 mod mails;
+mod members;
 mod operators;
 mod own_keys;
 mod registry;
@@ -59,10 +61,12 @@ nouns! {
     entries,
     erasures,
     exports,
+    invitations,
     jobs,
     keys,
     lookup,
     mails,
+    members,
     operators,
     own_keys,
     registry,

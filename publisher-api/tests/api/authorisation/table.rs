@@ -24,6 +24,11 @@ pub(super) enum Noun {
     Domain,
     Erasure,
     Session,
+    Account,
+    Member,
+    Invitation,
+    /// The secret of its link.
+    Join,
     LoginLink,
     /// With a key and a claimed client ID.
     Operator,
@@ -54,8 +59,12 @@ pub(super) struct Row {
     pub(super) role: AccountRole,
     pub(super) access: Access,
     pub(super) noun: Noun,
+    /// Whether a person's sign-in must be fresh.
+    pub(super) is_fresh: bool,
     /// To whom may ask, about what is their own.
     pub(super) good: u16,
+    /// And the problem's code, if that is one.
+    pub(super) good_code: &'static str,
     /// To whose account has no domain whose verification holds, about what is their own.
     pub(super) unverified: Expected,
     /// About what is another's.
@@ -72,6 +81,8 @@ impl Row {
             is_signed: false,
             is_erasing: false,
             role: AccountRole::Reader,
+            is_fresh: false,
+            good_code: "",
             access,
             noun: Noun::Nothing,
             good,
@@ -111,13 +122,13 @@ impl Row {
     fn erasing(self) -> Self {
         Self {
             is_erasing: true,
-            role: AccountRole::Owner,
-            ..self
+            ..self.role(AccountRole::Owner)
         }
     }
 
     fn role(self, role: AccountRole) -> Self {
-        Self { role, ..self }
+        let is_fresh = role == AccountRole::Owner;
+        Self { role, is_fresh, ..self }
     }
 
     /// The scope that it needs.
@@ -134,6 +145,7 @@ impl Row {
         let path = self.path.replace("{domain}", "{id}") + self.query;
         let path = path
             .replace("{token}", "{id}")
+            .replace("{userId}", "{id}")
             .replace("{thumbprint}", THUMBPRINT)
             .replace("{clientId}", CLIENT);
         let body = self.body.replace("{new}", &Uuid::new_v4().to_string());
@@ -176,6 +188,8 @@ fn session(method: &'static str, path: &'static str, good: u16) -> Row {
 pub(super) fn rows() -> Vec<Row> {
     const KEYS: &str = "/api/v1/auth/keys";
     const KEY: &str = "/api/v1/auth/keys/{id}";
+    const INVITATIONS: &str = "/api/v1/auth/invitations";
+    const MEMBER: &str = "/api/v1/auth/members/{userId}";
     const ENTRIES: &str = "/api/v1/publisher/entries";
     const ENTRY: &str = "/api/v1/publisher/entries/{id}";
     const ERASURES: &str = "/api/v1/publisher/erasures";
@@ -185,6 +199,8 @@ pub(super) fn rows() -> Vec<Row> {
         open("/"),
         open("/healthz"),
         open("/readyz"),
+        open("/api/v1/auth/join/{token}").about(Noun::Join),
+        Row::new(Access::Open, "POST", "/api/v1/auth/join/{token}", 403).about(Noun::Join),
         open("/api/v1/auth/link/{token}").about(Noun::LoginLink),
         // Without what only a browser on the link's page sends.
         Row::new(Access::Open, "POST", "/api/v1/auth/link/{token}", 403).about(Noun::LoginLink),
@@ -192,6 +208,10 @@ pub(super) fn rows() -> Vec<Row> {
         // Without a provider, a page says so.
         Row::new(Access::Open, "GET", "/api/v1/auth/callback", 404),
         session("GET", "/api/v1/auth/session", 200),
+        // One's own account.
+        session("PUT", "/api/v1/auth/session/account", 200)
+            .about(Noun::Account)
+            .json(r#"{"accountId": "{id}"}"#),
         session("GET", "/api/v1/auth/sessions", 200),
         session("DELETE", "/api/v1/auth/sessions/{id}", 204).about(Noun::Session),
         session("DELETE", "/api/v1/auth/session", 204),
@@ -205,11 +225,24 @@ pub(super) fn rows() -> Vec<Row> {
         jwt("POST", "/api/v1/auth/keys/{id}/rotate", 201)
             .about(Noun::Key)
             .json("{}"),
+        jwt("GET", INVITATIONS, 200),
+        jwt("POST", INVITATIONS, 201).json(r#"{"role": "reader"}"#),
+        jwt("DELETE", "/api/v1/auth/invitations/{id}", 204).about(Noun::Invitation),
+        jwt("GET", "/api/v1/auth/members", 200),
+        jwt("PATCH", MEMBER, 204)
+            .about(Noun::Member)
+            .json(r#"{"role": "reader"}"#),
+        jwt("DELETE", MEMBER, 204).about(Noun::Member),
         jwt("GET", "/api/v1/user/information", 200),
         // One's own data.
         jwt("PATCH", "/api/v1/user/information", 200)
             .json(r#"{"email": null}"#)
             .role(AccountRole::Reader),
+        Row {
+            is_fresh: true,
+            good_code: "last_owner",
+            ..jwt("DELETE", "/api/v1/user/information", 409).role(AccountRole::Reader)
+        },
         jwt("DELETE", "/api/v1/user/account", 202),
         jwt("POST", "/api/v1/user/account/cancel-deletion", 200),
         key("GET", "/api/v1/publisher/data", 200),

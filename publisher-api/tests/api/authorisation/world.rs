@@ -179,6 +179,7 @@ impl World {
         let (store, number) = (&self.stack.deps.accounts, self.next.get());
         match noun {
             Noun::Nothing => String::new(),
+            Noun::Account => account.id.clone(),
             Noun::Entry => {
                 let url = format!("https://{}/{number}", account.domain);
                 let content = EntryContent {
@@ -206,10 +207,25 @@ impl World {
             Noun::Domain => account.domain.clone(),
             Noun::Erasure => account.erasure.clone(),
             Noun::Session => {
-                let session = Browser::start(&self.stack, &account.user(&self.stack).await).await;
-                let sessions = store.sessions(&account.id, None).await.unwrap();
+                let user = account.user(&self.stack).await;
+                let session = Browser::start(&self.stack, &user).await;
+                let sessions = store.sessions(&user.id, None).await.unwrap();
                 assert!(!session.cookie.is_empty());
                 sessions[0].id.clone()
+            }
+            Noun::Member => {
+                let link = store.create_login_link(Some(&account.id), AccountRole::Editor);
+                let member = store.use_login_link(&link.await.unwrap()).await.unwrap();
+                member.unwrap().id
+            }
+            Noun::Invitation | Noun::Join => {
+                let owner = account.user(&self.stack).await;
+                let made = store.invite(&account.id, &owner.id, AccountRole::Reader, None).await;
+                let (invitation, token) = made.unwrap();
+                match noun {
+                    Noun::Join => token.unwrap().reveal(),
+                    _ => invitation.id,
+                }
             }
             Noun::LoginLink => {
                 let link = store.create_login_link(None, AccountRole::Owner).await.unwrap();
@@ -235,7 +251,10 @@ impl World {
             Noun::Domain => format!("d{}.nobody.example", &text[20..]),
             Noun::Erasure => format!("era_{text}"),
             Noun::Session => format!("ses_{text}"),
-            Noun::LoginLink => text.repeat(2),
+            Noun::Member => format!("usr_{text}"),
+            Noun::Account => format!("acc_{text}"),
+            Noun::Invitation => format!("inv_{text}"),
+            Noun::LoginLink | Noun::Join => text.repeat(2),
         }
     }
 
@@ -297,7 +316,7 @@ impl Account {
         let listed = stack.server.get("/api/v1/user/information", &token).await.expect(200);
         let mut account = Self {
             name,
-            id: listed["account"]["id"].as_str().unwrap().to_owned(),
+            id: String::new(),
             token,
             key: String::new(),
             only: Vec::new(),
@@ -308,6 +327,8 @@ impl Account {
             operator: String::new(),
         };
         let store = &stack.deps.accounts;
+        let made = store.own_account(listed["id"].as_str().unwrap()).await;
+        account.id = made.unwrap().unwrap();
         store.set_tier(&account.id, Tier::Enterprise, "operator").await.unwrap();
         account.key = account.make_key(stack, ALL, 800).await;
         for scope in ALL {

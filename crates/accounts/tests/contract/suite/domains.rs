@@ -6,7 +6,7 @@ use accounts::{
 };
 use sqlx::Row;
 
-use crate::{Fixture, HOUR_MS, START_MS, YEAR_MS, domains, issue};
+use crate::{Fixture, HOUR_MS, START_MS, YEAR_MS, account_of, domains, issue};
 
 cases! {
     a_proof_is_due_every_week_and_known_by_its_token,
@@ -34,7 +34,7 @@ async fn account(accounts: &Accounts, name: &str) -> (String, String) {
         email: Some(format!("{name}@mail.test").parse().unwrap()),
         name: None,
     };
-    let account_id = accounts.sign_in(&subject).await.unwrap().account_id;
+    let account_id = account_of(accounts, &accounts.sign_in(&subject).await.unwrap()).await;
     let request = accounts::KeyRequest {
         domains: None,
         name: "test".to_owned(),
@@ -103,8 +103,8 @@ async fn holds(accounts: &Accounts, key: &str) -> bool {
 
 /// The mails there are of each kind, as kind and address of the account, in order.
 async fn mails(fixture: &Fixture) -> Vec<(String, String)> {
-    let query =
-        "SELECT m.kind, u.subject FROM mails m JOIN users u ON u.account_id = m.account_id ORDER BY m.kind, u.subject";
+    let query = "SELECT m.kind, u.subject FROM mails m JOIN members p ON p.account_id = m.account_id
+        JOIN users u ON u.id = p.user_id ORDER BY m.kind, u.subject";
     let rows = sqlx::query(query).fetch_all(&fixture.raw().await).await.unwrap();
     rows.iter().map(|row| (row.get(0), row.get(1))).collect()
 }
@@ -290,8 +290,8 @@ async fn another_accounts_proof_puts_the_holders_on_daily_checks(fixture: Fixtur
     assert_eq!(stored(&accounts, &theirs).await, None);
     // What each of them gets names neither the other account nor the other's verification.
     let verification_id = stored(&accounts, &mine).await.unwrap().id;
-    let query = "SELECT m.id, m.verification_id FROM mails m JOIN users u ON u.account_id = m.account_id
-        WHERE u.subject = 'theirs'";
+    let query = "SELECT m.id, m.verification_id FROM mails m JOIN members p ON p.account_id = m.account_id
+        JOIN users u ON u.id = p.user_id WHERE u.subject = 'theirs'";
     for row in sqlx::query(query).fetch_all(&fixture.raw().await).await.unwrap() {
         let texts: [String; 2] = [row.get(0), row.get(1)];
         assert!(

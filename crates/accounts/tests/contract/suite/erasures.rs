@@ -8,7 +8,7 @@ use accounts::{
 use sqlx::Row;
 use uuid::Uuid;
 
-use crate::{Fixture, HOUR_MS, START_MS, YEAR_MS, domains, issue};
+use crate::{Fixture, HOUR_MS, START_MS, YEAR_MS, account_of, domains, issue};
 
 cases! {
     named_entries_go_and_no_others,
@@ -131,16 +131,14 @@ async fn personal_data_goes_and_the_account_stays(fixture: Fixture) {
         scopes: vec![Scope::Read],
         expires_at_ms: START_MS + YEAR_MS,
     };
-    let key = accounts
-        .create_key(&user.account_id, erasure_request, KEY)
-        .await
-        .unwrap();
-    entries(&accounts, &user.account_id, 0..2).await;
+    let account_id = account_of(&accounts, &user).await;
+    let key = accounts.create_key(&account_id, erasure_request, KEY).await.unwrap();
+    entries(&accounts, &account_id, 0..2).await;
     let erasure_request = NewErasure {
         personal_data: true,
         ..NewErasure::default()
     };
-    let asked = request(&accounts, &user.account_id, erasure_request).await;
+    let asked = request(&accounts, &account_id, erasure_request).await;
     let done = finish(&accounts, &asked).await;
     assert_eq!((done.counts["users"], done.counts["api_keys"]), (1, 1));
     assert_eq!(done.counts.get("entries"), None);
@@ -409,7 +407,7 @@ async fn each_step_of_an_erasure_sends_one_mail(fixture: Fixture) {
     use ErasureState::{Cancelled, Scheduled, Settled, Store};
     use MailKind::{ErasureCancelled, ErasureDone, ErasureRequested};
     let accounts = fixture.open().await;
-    let account = user(&accounts, Some("ada@example.com")).await.account_id;
+    let account = account_of(&accounts, &user(&accounts, Some("ada@example.com")).await).await;
     let asked = schedule(&accounts, &account, all_entries(), HOUR_MS).await;
     assert_eq!(sent(&accounts).await, [(ErasureRequested, Scheduled)]);
     for _ in 0..2 {
@@ -443,7 +441,7 @@ async fn each_step_of_an_erasure_sends_one_mail(fixture: Fixture) {
 
 async fn who_has_no_address_gets_no_mail(fixture: Fixture) {
     let accounts = fixture.open().await;
-    let account = user(&accounts, None).await.account_id;
+    let account = account_of(&accounts, &user(&accounts, None).await).await;
     let asked = request(&accounts, &account, all_entries()).await;
     finish(&accounts, &asked).await;
     let operators = issue(&accounts, "example.org").await.account_id;
@@ -524,7 +522,7 @@ async fn an_account_goes_whole_once_its_time_is_over(fixture: Fixture) {
         name: None,
     };
     let user = accounts.sign_in(&subject).await.unwrap();
-    let gone = user.account_id;
+    let gone = account_of(&accounts, &user).await;
     let stays = issue(&accounts, "example.org,example.net").await;
     let erasure_request = KeyRequest {
         domains: None,
@@ -588,6 +586,7 @@ async fn an_account_goes_whole_once_its_time_is_over(fixture: Fixture) {
     for (table, count) in [
         ("entries", 3),
         ("api_keys", 1),
+        ("members", 1),
         ("users", 1),
         ("domains", 1),
         ("accounts", 1),
@@ -599,7 +598,7 @@ async fn an_account_goes_whole_once_its_time_is_over(fixture: Fixture) {
     for table in [
         "entries",
         "api_keys",
-        "users",
+        "members",
         "domains",
         "challenges",
         "sessions",
@@ -623,7 +622,10 @@ async fn an_account_goes_whole_once_its_time_is_over(fixture: Fixture) {
     assert_eq!(late, RequestedErasure::Gone);
     assert!(accounts.open_erasures().await.unwrap().is_empty());
     // Who comes again is new.
-    assert_ne!(accounts.sign_in(&subject).await.unwrap().account_id, gone);
+    assert_ne!(
+        account_of(&accounts, &accounts.sign_in(&subject).await.unwrap()).await,
+        gone
+    );
 }
 
 async fn another_accounts_erasure_is_none(fixture: Fixture) {

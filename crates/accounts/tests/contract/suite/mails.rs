@@ -6,7 +6,7 @@ use accounts::{
 };
 use sqlx::Row;
 
-use crate::{Fixture, HOUR_MS, START_MS, domains};
+use crate::{Fixture, HOUR_MS, START_MS, account_of, domains};
 
 cases! {
     each_kind_is_queued_once,
@@ -29,7 +29,7 @@ async fn account(accounts: &Accounts, email: Option<&str>) -> String {
         email: email.map(|email| email.parse().unwrap()),
         name: None,
     };
-    accounts.sign_in(&subject).await.unwrap().account_id
+    account_of(accounts, &accounts.sign_in(&subject).await.unwrap()).await
 }
 
 async fn verify(accounts: &Accounts, account_id: &str, domain: &str) -> Verification {

@@ -1,9 +1,9 @@
 //! Users, and the deletion of their account.
 
-use accounts::{Accounts, Cancellation, Deletion, KeyRequest, Scope, Subject, Tier, User, UserChange};
+use accounts::{AccountRole, Accounts, Cancellation, Deletion, KeyRequest, Scope, Subject, Tier, User, UserChange};
 use sqlx::Row;
 
-use crate::{Fixture, HOUR_MS, START_MS};
+use crate::{Fixture, HOUR_MS, START_MS, account_of};
 
 const ISSUER: &str = "https://id.example";
 const GRACE_MS: i64 = 30 * 24 * HOUR_MS;
@@ -43,10 +43,17 @@ async fn count(fixture: &Fixture, table: &str) -> i64 {
         .get(0)
 }
 
-async fn actions(fixture: &Fixture, user: &User) -> Vec<(String, String, String)> {
+/// The deletion that is planned of a person's only account.
+async fn deletion(accounts: &Accounts, user: &User) -> Option<Deletion> {
+    let memberships = accounts.memberships(&user.id).await.unwrap();
+    assert_eq!(memberships.len(), 1);
+    memberships[0].deletion
+}
+
+async fn actions(fixture: &Fixture, account_id: &str) -> Vec<(String, String, String)> {
     let question = "SELECT actor, action, detail FROM trail WHERE account_id = $1 ORDER BY id";
     let rows = sqlx::query(question)
-        .bind(&user.account_id)
+        .bind(account_id)
         .fetch_all(&fixture.raw().await)
         .await
         .unwrap();
@@ -56,17 +63,13 @@ async fn actions(fixture: &Fixture, user: &User) -> Vec<(String, String, String)
 async fn a_user_is_made_at_the_first_sign_in(fixture: Fixture) {
     let accounts = fixture.open().await;
     let user = sign_in(&accounts, "anna").await;
-    assert!(
-        user.id.starts_with("usr_") && user.account_id.starts_with("acc_"),
-        "{user:?}"
-    );
+    assert!(user.id.starts_with("usr_"), "{user:?}");
     assert_eq!((user.issuer.as_str(), user.subject.as_str()), (ISSUER, "anna"));
     assert_eq!(user.email.as_ref().unwrap().as_str(), "a@example.com");
-    assert_eq!(
-        (user.name.as_ref(), user.created_at_ms, user.tier),
-        (None, START_MS, Tier::Free)
-    );
-    assert_eq!(user.deletion, None);
+    assert_eq!((user.name.as_ref(), user.created_at_ms), (None, START_MS));
+    // A colleague may have invited them: no account is made before they need one.
+    assert_eq!(accounts.memberships(&user.id).await.unwrap(), []);
+    assert_eq!(count(&fixture, "accounts").await, 0);
     // What the provider says later changes nothing: the user's own word goes before it.
     fixture.pass_ms(1);
     let later = Subject {
@@ -81,16 +84,28 @@ async fn a_user_is_made_at_the_first_sign_in(fixture: Fixture) {
         scopes: vec![Scope::Read],
         expires_at_ms: START_MS + HOUR_MS,
     };
-    let key = accounts.create_key(&user.account_id, request, "user:x").await.unwrap();
+    let account_id = account_of(&accounts, &user).await;
+    let membership = accounts.memberships(&user.id).await.unwrap().remove(0);
+    assert!(account_id.starts_with("acc_"));
+    assert_eq!(
+        (
+            &membership.account_id,
+            membership.role,
+            membership.tier,
+            membership.deletion
+        ),
+        (&account_id, AccountRole::Owner, Tier::Free, None)
+    );
+    let key = accounts.create_key(&account_id, request, "user:x").await.unwrap();
     let principal = accounts.authenticate(&key.api_key).await.unwrap();
     assert_eq!(
         (principal.account_id.as_str(), principal.domains.len()),
-        (user.account_id.as_str(), 0)
+        (account_id.as_str(), 0)
     );
     let actor = format!("user:{}", user.id);
     assert_eq!(
-        actions(&fixture, &user).await[0],
-        (actor, "user.create".to_owned(), String::new())
+        actions(&fixture, &account_id).await[0],
+        (actor, "account.create".to_owned(), String::new())
     );
 }
 
@@ -104,14 +119,11 @@ async fn an_issuer_and_a_subject_are_one_user(fixture: Fixture) {
         ("", "anna"),
     ] {
         let other = accounts.sign_in(&subject(issuer, name)).await.unwrap();
-        assert!(
-            other.id != anna.id && other.account_id != anna.account_id,
-            "{issuer} {name}"
-        );
+        assert_ne!(other.id, anna.id, "{issuer} {name}");
     }
     assert_eq!(
         (count(&fixture, "users").await, count(&fixture, "accounts").await),
-        (5, 5)
+        (5, 0)
     );
 }
 
@@ -126,9 +138,8 @@ async fn signed_in_at_one_time_a_user_is_made_once(fixture: Fixture) {
     assert!(users.iter().all(|user| user == &users[0]));
     assert_eq!(
         (count(&fixture, "users").await, count(&fixture, "accounts").await),
-        (1, 1)
+        (1, 0)
     );
-    assert_eq!(actions(&fixture, &users[0]).await.len(), 1);
 }
 
 async fn what_is_known_of_a_user_is_corrected(fixture: Fixture) {
@@ -162,7 +173,11 @@ async fn what_is_known_of_a_user_is_corrected(fixture: Fixture) {
     assert_eq!(sign_in(&accounts, "anna").await, changed);
     assert_eq!(sign_in(&accounts, "bert").await, other, "nobody else's");
     assert_eq!(accounts.change_user("usr_none", &both, "user:me").await.unwrap(), None);
-    let noted: Vec<(String, String)> = actions(&fixture, &user)
+    // In the trail of each of their accounts.
+    let account_id = account_of(&accounts, &user).await;
+    change(&name).await;
+    change(&both).await;
+    let noted: Vec<(String, String)> = actions(&fixture, &account_id)
         .await
         .into_iter()
         .skip(1)
@@ -176,7 +191,8 @@ async fn an_account_is_deleted_after_its_time_unless_it_is_taken_back(fixture: F
     let (accounts, elsewhere) = (fixture.open().await, fixture.open().await);
     let user = sign_in(&accounts, "anna").await;
     let me = format!("user:{}", user.id);
-    let id = user.account_id.as_str();
+    let id = account_of(&accounts, &user).await;
+    let id = id.as_str();
     assert_eq!(
         accounts.cancel_deletion(id, &me).await.unwrap(),
         Cancellation::NothingPending
@@ -188,7 +204,7 @@ async fn an_account_is_deleted_after_its_time_unless_it_is_taken_back(fixture: F
     };
     assert_eq!(planned, expected);
     assert_eq!(
-        sign_in(&elsewhere, "anna").await.deletion,
+        deletion(&elsewhere, &user).await,
         Some(planned),
         "everything goes on, and says so"
     );
@@ -213,18 +229,18 @@ async fn an_account_is_deleted_after_its_time_unless_it_is_taken_back(fixture: F
         "in the last moment"
     );
     assert_eq!(due().await, [""; 0]);
-    assert_eq!(sign_in(&accounts, "anna").await.deletion, None);
+    assert_eq!(deletion(&accounts, &user).await, None);
     accounts.request_deletion(id, 0, &me).await.unwrap();
     assert_eq!(accounts.cancel_deletion(id, &me).await.unwrap(), Cancellation::TooLate);
     assert_eq!(due().await, [id]);
-    let noted: Vec<String> = actions(&fixture, &user)
+    let noted: Vec<String> = actions(&fixture, id)
         .await
         .into_iter()
         .map(|(_, action, _)| action)
         .collect();
     assert_eq!(
         noted,
-        ["user.create", "account.delete", "account.keep", "account.delete"]
+        ["account.create", "account.delete", "account.keep", "account.delete"]
     );
     assert_eq!(accounts.request_deletion("acc_none", 0, &me).await.unwrap(), None);
     assert_eq!(
@@ -236,35 +252,30 @@ async fn an_account_is_deleted_after_its_time_unless_it_is_taken_back(fixture: F
 async fn asked_twice_a_deletion_keeps_its_time(fixture: Fixture) {
     let accounts = fixture.open().await;
     let user = sign_in(&accounts, "anna").await;
-    let first = accounts
-        .request_deletion(&user.account_id, GRACE_MS, "user:a")
-        .await
-        .unwrap();
+    let id = account_of(&accounts, &user).await;
+    let first = accounts.request_deletion(&id, GRACE_MS, "user:a").await.unwrap();
     fixture.pass_ms(HOUR_MS);
-    assert_eq!(
-        accounts.request_deletion(&user.account_id, 0, "user:a").await.unwrap(),
-        first
-    );
-    assert_eq!(actions(&fixture, &user).await.len(), 2, "noted once");
+    assert_eq!(accounts.request_deletion(&id, 0, "user:a").await.unwrap(), first);
+    assert_eq!(actions(&fixture, &id).await.len(), 2, "noted once");
 }
 
 async fn the_deletion_is_the_accounts(fixture: Fixture) {
     let accounts = fixture.open().await;
     let (anna, bert) = (sign_in(&accounts, "anna").await, sign_in(&accounts, "bert").await);
-    let join = sqlx::query("UPDATE users SET account_id = $1 WHERE id = $2");
-    join.bind(&anna.account_id)
+    let id = account_of(&accounts, &anna).await;
+    let join =
+        "INSERT INTO members (account_id, user_id, role, created_at_ms, chosen_at_ms) VALUES ($1, $2, 'owner', 1, 1)";
+    sqlx::query(join)
+        .bind(&id)
         .bind(&bert.id)
         .execute(&fixture.raw().await)
         .await
         .unwrap();
-    let planned = accounts
-        .request_deletion(&anna.account_id, GRACE_MS, "user:anna")
-        .await
-        .unwrap();
-    assert_eq!(sign_in(&accounts, "bert").await.deletion, planned);
+    let planned = accounts.request_deletion(&id, GRACE_MS, "user:anna").await.unwrap();
+    assert_eq!(deletion(&accounts, &bert).await, planned);
     assert_eq!(
-        accounts.cancel_deletion(&anna.account_id, "user:bert").await.unwrap(),
+        accounts.cancel_deletion(&id, "user:bert").await.unwrap(),
         Cancellation::Done
     );
-    assert_eq!(sign_in(&accounts, "anna").await.deletion, None);
+    assert_eq!(deletion(&accounts, &anna).await, None);
 }
