@@ -116,6 +116,11 @@ if (typeof addEventListener === 'function') addEventListener('hashchange', () =>
 /** The present location. */
 export const pageLocation = computed(() => parseLocation(hash.value));
 
+/** Path of the console's view, if the location is one of its; it reads its own addresses. */
+export const consolePath = computed(
+  () => /^#(\/(?:settings|welcome)(?:\/[^?]*)?)(?:\?|$)/.exec(hash.value)?.[1] ?? null,
+);
+
 /** A link to the location with these changes. */
 export const linkTo = (changes: Partial<PageLocation>): string => locationHash({ ...pageLocation.value, ...changes });
 

@@ -1,8 +1,9 @@
 //! `GET /dashboard`: the page for publishers. Its sources are in `dashboard/`, what is served is
 //! `dashboard/dist`, as built and committed.
 //!
-//! The page gets nothing that isn't its own: no script or style but the two files that its build
-//! names, no other host, no frame around it. Numbers come from the same addresses as for everybody
+//! The page gets nothing that isn't its own: no script or style but the files that its build
+//! made, no other host, no frame around it. The console is a script of its own, which the page loads
+//! for those who go there. Numbers come from the same addresses as for everybody
 //! else, with the key that the visitor types in.
 
 mod asset;

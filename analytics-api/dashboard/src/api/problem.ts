@@ -96,6 +96,9 @@ function inWords(problem: Problem, retried: boolean): Explanation {
         ? { title: 'This API key has expired', advice: 'Create a new key and sign in with it.' }
         : { title: 'This API key isn’t valid', advice: 'It is mistyped, was revoked, or belongs to another service.' };
     case 403:
+      if (problem.code === 'insufficient_role')
+        return { title: 'Your role doesn’t allow this', advice: problem.detail };
+      if (problem.code === 'sign_in_again') return { title: 'Sign in again', advice: problem.detail };
       if (problem.code === 'domain_not_verified') {
         // It names the domain, or the account has none.
         return /\.\S+ is not/.test(problem.detail)

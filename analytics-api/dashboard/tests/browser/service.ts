@@ -90,9 +90,9 @@ export class Service {
     return owner ? ['--account', owner.accountId] : [];
   }
 
-  /** A link that signs a person in to the publisher's account. */
-  loginLink(): string {
-    const args = ['login-link', '--data', this.data, ...this.owner(), '--role', 'reader'];
+  /** A link that signs a person in to the publisher's account, or makes the first account. */
+  loginLink(role = 'reader'): string {
+    const args = ['login-link', '--data', this.data, ...this.owner(), '--role', role];
     return execFileSync(BIN, args, { encoding: 'utf8' }).trim();
   }
 
