@@ -8,7 +8,7 @@ import { Panel } from '../panels/Panel';
 import { person } from '../session';
 import type { Domains, Information } from './answers';
 import { get } from './api';
-import { nameOf } from './Frame';
+import { nameOf } from './names';
 
 interface Quota {
   limit: number;

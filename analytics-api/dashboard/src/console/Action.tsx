@@ -96,15 +96,17 @@ interface AllowedProps {
   to: string;
   /** Whether the sign-in must be fresh, too. */
   fresh?: boolean;
+  /** Whether nothing is said: another one on the page does. */
+  quiet?: boolean;
   children: ComponentChildren;
 }
 
 /** Shows its content to whom it is for, and others why they don't see it. */
-export function Allowed({ needs, to, fresh, children }: AllowedProps) {
+export function Allowed({ needs, to, fresh, quiet, children }: AllowedProps) {
   const who = person.value;
   if (who === null) return null;
   if (!may(needs)) {
-    return (
+    return quiet ? null : (
       <p class="note refused">
         Your role is {who.role}. {needs === 'owner' ? 'Owners' : 'Editors and owners'} {to}: ask an owner of your
         account.

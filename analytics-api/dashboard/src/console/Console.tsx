@@ -1,16 +1,20 @@
 // The console: what a publisher's people set up and look after. Loaded on demand.
 
 import { consolePath } from '../location';
-import { person, rememberPlace } from '../session';
+import { person } from '../session';
 import { Frame } from './Frame';
-import { VIEWS } from './views';
+import { VIEWS, viewAt } from './views';
 import './console.css';
 
 export function Console() {
-  const found = VIEWS.find((view) => view.path === consolePath.value);
+  const found = viewAt(consolePath.value);
   const isPerson = person.value !== null;
   return (
-    <Frame views={isPerson ? VIEWS : []} title={isPerson ? (found?.title ?? 'There is no such page') : 'Settings'}>
+    <Frame
+      views={isPerson ? VIEWS : []}
+      current={found}
+      title={isPerson ? (found?.title ?? 'There is no such page') : 'Settings'}
+    >
       {!isPerson ? <WithKey /> : found ? <found.View /> : <p class="empty">Choose another one from the list.</p>}
     </Frame>
   );
@@ -19,11 +23,8 @@ export function Console() {
 function WithKey() {
   return (
     <p class="empty">
-      You see the numbers by an API key. Settings are for people: sign out, then{' '}
-      <a href="/api/v1/auth/login" onClick={rememberPlace}>
-        sign in with your account
-      </a>{' '}
-      or by a link from whoever runs this service.
+      You see the numbers by an API key. Settings are for people: sign out, then sign in with your account, or by a link
+      from whoever runs this service.
     </p>
   );
 }

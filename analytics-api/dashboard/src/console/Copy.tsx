@@ -10,7 +10,7 @@ export function Copy({ label, text, lines = 1 }: { label: string; text: string; 
       await navigator.clipboard.writeText(text);
       setState('Copied');
     } catch {
-      // The browser refuses it without permission or HTTPS: then the person copies what is selected.
+      // Browsers refuse it without permission or HTTPS: then the person copies the selection.
       field.current?.select();
       setState('Selected: copy it with the keyboard');
     }

@@ -10,7 +10,7 @@ import type { Domains as DomainList, DomainStatus, IssuedToken, Method } from '.
 import { get, send } from './api';
 import { Confirm } from './Confirm';
 import { DomainForm } from './DomainForm';
-import { issued, keepRecord, Proof } from './Proof';
+import { keepRecord, Proofs } from './Proof';
 
 const SOON_MS = 30 * 86_400_000;
 
@@ -23,7 +23,6 @@ const METHODS: Record<Method | 'local', string> = {
 
 export function Domains() {
   const asked = useAsk('domains', (signal) => get<DomainList>('/api/v1/verification/status', signal));
-  const waiting = Object.keys(issued.value);
   return (
     <>
       <p class="lede">
@@ -59,9 +58,7 @@ export function Domains() {
           )
         }
       </Panel>
-      {waiting.map((domain) => (
-        <Proof key={domain} domain={domain} />
-      ))}
+      <Proofs />
       <section class="panel" aria-labelledby="add-title">
         <h2 id="add-title">Add a domain</h2>
         <Allowed needs="editor" to="add and renew domains">

@@ -7,17 +7,18 @@ import { failing } from '../loads';
 import { consolePath } from '../location';
 import { type Person, person, signOut } from '../session';
 import { theme, toggleTheme } from '../theme';
+import { nameOf } from './names';
 import type { ConsoleView } from './views';
 
-export function Frame({
-  views,
-  title,
-  children,
-}: {
+interface FrameProps {
+  /** Those that navigation leads to. */
   views: ConsoleView[];
+  current: ConsoleView | undefined;
   title: string;
   children: ComponentChildren;
-}) {
+}
+
+export function Frame({ views, current, title, children }: FrameProps) {
   const path = consolePath.value;
   const main = useRef<HTMLElement>(null);
   const isFirst = useRef(true);
@@ -52,7 +53,13 @@ export function Frame({
           <button type="button" class="quiet" aria-pressed={theme.value === 'dark'} onClick={toggleTheme}>
             Dark
           </button>
-          {person.value && <Who person={person.value} />}
+          {person.value ? (
+            <Who person={person.value} />
+          ) : (
+            <button type="button" class="quiet" onClick={() => signOut()}>
+              Sign out
+            </button>
+          )}
         </div>
       </header>
       <div class="warning-slot" role="status">
@@ -73,7 +80,7 @@ export function Frame({
           <ul>
             {views.map((view) => (
               <li key={view.path}>
-                <a href={`#${view.path}`} aria-current={view.path === path ? 'page' : undefined}>
+                <a href={`#${view.path}`} aria-current={view === current ? 'page' : undefined}>
                   {view.title}
                 </a>
               </li>
@@ -88,9 +95,6 @@ export function Frame({
     </>
   );
 }
-
-/** The person's name, or what there is instead. */
-export const nameOf = (who: Pick<Person, 'name' | 'email'>): string => who.name ?? who.email ?? 'Signed in';
 
 function Who({ person: who }: { person: Person }) {
   return (

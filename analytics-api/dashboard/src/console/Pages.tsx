@@ -1,4 +1,4 @@
-// Pages of a list that goes on by cursors.
+// Pages of a list with cursors.
 
 import { useState } from 'preact/hooks';
 

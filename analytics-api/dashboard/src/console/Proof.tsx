@@ -1,8 +1,9 @@
 // The record to publish for a domain, and what was found of it.
 
-import { signal } from '@preact/signals';
+import { effect, signal } from '@preact/signals';
 import { useEffect, useState } from 'preact/hooks';
 import { refresh } from '../ask';
+import { person } from '../session';
 import { Outcome, useAction } from './Action';
 import type { Attempt, DomainCheck, DomainRecord } from './answers';
 import { get, withQuery } from './api';
@@ -16,19 +17,34 @@ const CHECKS_MAX = 40;
  * Records to publish by their domains; null where only the check is of interest. A token is shown
  * once, so it is kept in memory until the page is left, and nowhere else.
  */
-export const issued = signal<Readonly<Record<string, DomainRecord | null>>>({});
+const issued = signal<Readonly<Record<string, DomainRecord | null>>>({});
+
+// The next person at this page isn't shown them.
+effect(() => {
+  if (person.value === null) issued.value = {};
+});
 
 export function keepRecord(domain: string, record: DomainRecord | null): void {
   issued.value = { ...issued.peek(), [domain]: record ?? issued.peek()[domain] ?? null };
 }
 
-export function dropRecord(domain: string): void {
+function dropRecord(domain: string): void {
   const { [domain]: _, ...rest } = issued.peek();
   issued.value = rest;
 }
 
-export function Proof({ domain }: { domain: string }) {
-  const record = issued.value[domain] ?? null;
+/** What is to be published, domain by domain. */
+export function Proofs() {
+  return (
+    <>
+      {Object.entries(issued.value).map(([domain, record]) => (
+        <Proof key={`${domain} ${record?.value}`} domain={domain} record={record} />
+      ))}
+    </>
+  );
+}
+
+function Proof({ domain, record }: { domain: string; record: DomainRecord | null }) {
   const [check, setCheck] = useState<DomainCheck | null>(null);
   const [checks, setChecks] = useState(0);
   const action = useAction(async () => {
