@@ -49,7 +49,7 @@ export async function visit(
     });
     const page = context.pages()[0] ?? (await context.newPage());
     // Patience, not a limit: other tests use the processor too.
-    page.setDefaultTimeout(9_000);
+    page.setDefaultTimeout(60_000);
     const faults: string[] = [];
     const allowed = new Set<number>();
     await context.exposeFunction('violated', (text: string) => faults.push(`policy: ${text}`));
