@@ -1,12 +1,13 @@
 import { useEffect, useRef } from 'preact/hooks';
 import { asOf, refresh } from './ask';
+import { ConsoleLoader } from './ConsoleLoader';
 import { serverNow } from './clock';
 import { dateTime } from './format';
-import { linkTo, pageLocation, viewPath } from './location';
+import { consolePath, linkTo, pageLocation, viewPath } from './location';
 import { Controls } from './panels/Controls';
 import { chosen } from './panels/chosen';
 import { Warning, Watermark } from './panels/Watermark';
-import { signedIn, signOut } from './session';
+import { person, signedIn, signOut } from './session';
 import { theme, toggleTheme } from './theme';
 import { ClientView, EntryView, Nothing } from './views/Detail';
 import { ListPanel, Lists } from './views/Lists';
@@ -15,7 +16,8 @@ import { SignIn } from './views/SignIn';
 import { forgetWatermark } from './watermark';
 
 export function App() {
-  return signedIn.value ? <Dashboard /> : <SignIn />;
+  if (!signedIn.value) return <SignIn />;
+  return consolePath.value === null ? <Dashboard /> : <ConsoleLoader />;
 }
 
 /** After so long out of sight the numbers are old enough to ask again. */
@@ -75,6 +77,11 @@ function Dashboard() {
           <button type="button" class="quiet" aria-pressed={dark} onClick={toggleTheme}>
             Dark
           </button>
+          {person.value && (
+            <a class="quiet" href="#/settings">
+              Settings
+            </a>
+          )}
           <button type="button" class="quiet" onClick={() => signOut()}>
             Sign out
           </button>

@@ -210,6 +210,11 @@ export function linkTo(changes: Partial<PageLocation>): string {
   return locationHash({ ...now, view, ...changes });
 }
 
+/** Path of the console's view, if the location is one of its; it reads its own addresses. */
+export const consolePath = computed(
+  () => /^#(\/(?:settings|welcome)(?:\/[^?]*)?)(?:\?|$)/.exec(hash.value)?.[1] ?? null,
+);
+
 /** Goes there; the way back stays open. */
 export function go(changes: Partial<PageLocation>): void {
   location.hash = linkTo(changes);

@@ -9,11 +9,24 @@ const STORED_AS = 'receipts.key';
 const SESSION = '/api/v1/auth/session';
 /** Remembers that there may be a session: a page without one asks for none. */
 const HAS_SESSION = 'receipts.session';
+/** Where a person was who has to sign in again. */
+const WAY_BACK = 'receipts.back';
 
 export const key = signal<string | null>(stored());
 
-/** The token of a person's session. */
-const csrfToken = signal<string | null>(null);
+/** A person's session, as the API answers it. */
+export interface Person {
+  userId: string;
+  email: string | null;
+  name: string | null;
+  role: 'owner' | 'editor' | 'reader';
+  accountId: string;
+  signedInAt: string;
+  csrfToken: string;
+}
+
+export const person = signal<Person | null>(null);
+const csrfToken = computed(() => person.value?.csrfToken ?? null);
 
 export const signedIn = computed(() => key.value !== null || csrfToken.value !== null);
 
@@ -33,22 +46,51 @@ export const isCurrent = (used: Credential): boolean => used.key === key.peek() 
 export async function findSession(): Promise<void> {
   const url = new URL(location.href);
   try {
-    if (url.searchParams.has('session')) {
+    const isNew = url.searchParams.has('session');
+    if (isNew) {
       url.searchParams.delete('session');
+      url.hash = sessionStorage.getItem(WAY_BACK) ?? url.hash;
       history.replaceState(null, '', url);
+      // The address was read before.
+      dispatchEvent(new HashChangeEvent('hashchange'));
       localStorage.setItem(HAS_SESSION, 'yes');
     }
     if (key.peek() !== null || localStorage.getItem(HAS_SESSION) === null) return;
-    const response = await fetch(SESSION, { credentials: 'same-origin', redirect: 'error', cache: 'no-store' });
-    if (response.ok) {
-      csrfToken.value = ((await response.json()) as { csrfToken: string }).csrfToken;
-      return;
-    }
-    const problem = await problemOf(response);
-    if (problem.status === 401) localStorage.removeItem(HAS_SESSION);
-    ended.value = problem;
+    await readSession();
+    if (isNew && person.peek() !== null && url.hash === '') await beginWithSetup();
   } catch {
     // Without storage or an answer, the visitor signs in again.
+  }
+}
+
+/** Reads the session of the browser's cookie, which a sign-in in another tab may have changed. */
+export async function readSession(): Promise<void> {
+  const response = await fetch(SESSION, { credentials: 'same-origin', redirect: 'error', cache: 'no-store' });
+  if (response.ok) {
+    person.value = (await response.json()) as Person;
+    sessionStorage.removeItem(WAY_BACK);
+    return;
+  }
+  const problem = await problemOf(response);
+  if (problem.status === 401) signOut(problem);
+  else ended.value = problem;
+  throw problem;
+}
+
+/** Leads a person whose account has no domain to the first steps: without one there are no numbers. */
+async function beginWithSetup(): Promise<void> {
+  const status = await fetch('/api/v1/verification/status', { credentials: 'same-origin', redirect: 'error' });
+  if (!status.ok) return;
+  const { domains } = (await status.json()) as { domains: { status: string }[] };
+  if (!domains.some((domain) => domain.status === 'verified')) location.hash = '#/welcome';
+}
+
+/** Remembers where the person is, for the way back from a sign-in in this tab. */
+export function rememberPlace(): void {
+  try {
+    sessionStorage.setItem(WAY_BACK, location.hash);
+  } catch {
+    // Storage may be forbidden: then the way back begins at the numbers.
   }
 }
 
@@ -72,11 +114,13 @@ export function signOut(why: Problem | null = null): void {
     const headers = { 'x-csrf-token': token };
     void fetch(SESSION, { method: 'DELETE', headers, credentials: 'same-origin', keepalive: true }).catch(() => {});
   }
+  if (why !== null && key.peek() === null) rememberPlace();
   key.value = null;
-  csrfToken.value = null;
+  person.value = null;
   ended.value = why;
   try {
     sessionStorage.removeItem(STORED_AS);
+    if (why === null) sessionStorage.removeItem(WAY_BACK);
     localStorage.removeItem(HAS_SESSION);
   } catch {
     // Nothing is stored where storage is forbidden.

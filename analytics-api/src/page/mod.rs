@@ -1,9 +1,10 @@
 //! `GET /dashboard`: the page for publishers. Its sources are in `dashboard/`, what is served is
 //! `dashboard/dist`, as built and committed.
 //!
-//! The page gets nothing that isn't its own: no script or style but the two files that its build
-//! names, no other host, no frame around it. Numbers come from the same addresses as for everybody
-//! else, with the key that the visitor types in.
+//! The page gets nothing that isn't its own: no script or style but the files of its build, no
+//! other host, no frame around it. The console is a script of its own, which the page loads on
+//! demand. Numbers come from the same addresses as for everybody else, with the visitor's key or
+//! session.
 
 mod asset;
 

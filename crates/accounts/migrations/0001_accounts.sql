@@ -99,7 +99,11 @@ CREATE TABLE api_keys (
     revoked_at_ms BIGINT,
     replaced_by TEXT,
     -- Names with commas. NULL: all of the account's domains.
-    domains TEXT
+    domains TEXT,
+    -- As the trail names who made it.
+    created_by TEXT NOT NULL,
+    -- To the hour: most requests write nothing.
+    last_used_at_ms BIGINT
 );
 CREATE INDEX api_keys_in_order ON api_keys (account_id, created_at_ms, id);
 

@@ -19,6 +19,9 @@ use crate::{AccountQuota, Accounts, AccountsError, ApiKey, Coverage, DOMAINS_MAX
 /// rather than one too many.
 const OTHERS_MAX: i64 = 500;
 
+/// Time after which another use of a key is recorded.
+const USED_STEP_MS: i64 = 60 * 60_000;
+
 /// The end of a verification, of a table `d`: that of a suspended one has passed.
 const NOT_SUSPENDED: &str = "d.expires_at_ms";
 /// The end that a suspended verification has if its proof is found again.
@@ -99,6 +102,7 @@ impl Accounts {
     async fn read_key(&self, key: &ApiKey, hash: SecretHash, now_ms: i64) -> Result<Option<CheckedKey>, AccountsError> {
         let question =
             "SELECT k.id, k.secret_hash, k.scopes, k.expires_at_ms, k.revoked_at_ms, k.account_id, a.tier, k.domains,
+                k.last_used_at_ms,
                 a.requests_per_minute, a.requests_per_day, a.trusted_operators
             FROM api_keys k JOIN accounts a ON a.id = k.account_id WHERE k.id = $1";
         let row = sqlx::query(question).bind(key.id()).fetch_optional(&self.pool).await?;
@@ -111,6 +115,7 @@ impl Accounts {
             return Ok(None);
         };
         let account = self.read_account(&row, row.value("domains")?, now_ms).await?;
+        self.touch_key(key.id(), row.value("last_used_at_ms")?, now_ms).await;
         Ok(Some(CheckedKey {
             hash,
             read_at_ms: now_ms,
@@ -119,6 +124,21 @@ impl Accounts {
             scopes: read_scopes(&row)?,
             account,
         }))
+    }
+
+    /// Records that a key is used now, unless that was recorded within the hour. A key works also
+    /// where its use can't be recorded.
+    async fn touch_key(&self, id: &str, last_used_at_ms: Option<i64>, now_ms: i64) {
+        if last_used_at_ms.is_some_and(|at_ms| now_ms.saturating_sub(at_ms) < USED_STEP_MS) {
+            return;
+        }
+        let update = "UPDATE api_keys SET last_used_at_ms = $1
+            WHERE id = $2 AND (last_used_at_ms IS NULL OR last_used_at_ms <= $3)";
+        let update = sqlx::query(update).bind(now_ms).bind(id);
+        let update = update.bind(now_ms.saturating_sub(USED_STEP_MS));
+        if let Err(error) = update.execute(&self.pool).await {
+            tracing::debug!(%error, key_id = id, "the use of an API key can't be recorded");
+        }
     }
 
     /// The account of a row with its columns, limited to the domains of `limit`, which are

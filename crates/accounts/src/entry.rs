@@ -148,6 +148,12 @@ impl EntryTitle {
         }
     }
 
+    /// Title of an entry without one: its URL, cut to the longest title.
+    #[must_use]
+    pub fn of(url: &EntryUrl) -> Self {
+        Self(url.as_str().chars().take(ENTRY_TITLE_CHARS_MAX).collect())
+    }
+
     /// The title.
     #[must_use]
     pub fn as_str(&self) -> &str {

@@ -254,6 +254,8 @@ pub const COLLECTIONS: &[Collection] = &[
             instant("expiresAt", "expires_at_ms"),
             instant("revokedAt", "revoked_at_ms"),
             text("replacedBy", "replaced_by"),
+            text("createdBy", "created_by"),
+            instant("lastUsedAt", "last_used_at_ms"),
         ],
     },
     Collection {

@@ -74,6 +74,10 @@ pub struct KeyInfo {
     pub revoked_at_ms: Option<i64>,
     /// The key that a rotation made instead of it.
     pub replaced_by: Option<String>,
+    /// Actor that made it, as in the trail.
+    pub created_by: String,
+    /// When it was last used, to the hour, in milliseconds since the Unix epoch.
+    pub last_used_at_ms: Option<i64>,
 }
 
 /// Result of revoking a key.
@@ -91,7 +95,8 @@ pub enum Revocation {
 macro_rules! select {
     ($rest:literal) => {
         concat!(
-            "SELECT id, account_id, name, scopes, created_at_ms, expires_at_ms, revoked_at_ms, replaced_by, domains FROM api_keys ",
+            "SELECT id, account_id, name, scopes, created_at_ms, expires_at_ms, revoked_at_ms, replaced_by, domains,
+                created_by, last_used_at_ms FROM api_keys ",
             $rest
         )
     };
@@ -292,15 +297,16 @@ pub(crate) async fn make(
         Some(domains) => Some(own(transaction, account_id, domains, now_ms).await?),
     };
     let insert =
-        "INSERT INTO api_keys (id, account_id, name, secret_hash, scopes, created_at_ms, expires_at_ms, domains)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+        "INSERT INTO api_keys (id, account_id, name, secret_hash, scopes, created_at_ms, expires_at_ms, domains, created_by)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
     let insert = sqlx::query(insert).bind(key.id()).bind(account_id).bind(&request.name);
     let insert = insert
         .bind(key.secret_hash().to_text())
         .bind(joined(&scopes))
         .bind(now_ms)
         .bind(request.expires_at_ms)
-        .bind(domains.as_ref().map(|domains| domains.join(",")));
+        .bind(domains.as_ref().map(|domains| domains.join(",")))
+        .bind(actor);
     insert.execute(&mut **transaction).await?;
     let change = TrailChange {
         account_id,
@@ -372,6 +378,8 @@ pub(crate) fn read(row: &AnyRow) -> Result<KeyInfo, AccountsError> {
         expires_at_ms: row.value("expires_at_ms")?,
         revoked_at_ms: row.value("revoked_at_ms")?,
         replaced_by: row.value("replaced_by")?,
+        created_by: row.value("created_by")?,
+        last_used_at_ms: row.value("last_used_at_ms")?,
         domains: row
             .value::<Option<&str>>("domains")?
             .map(|words| words.split(',').map(str::to_owned).collect()),

@@ -11,24 +11,28 @@ use accounts::{
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
-use http::{StatusCode, header};
+use http::{StatusCode, Uri, header};
 use serde::{Deserialize, Serialize};
 use service::problem::{Kind, Problem};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use web::params::parse_uuid;
+use web::params::{Params, parse_uuid};
 use web::{Failure, JsonBody, rfc3339_ms};
 
 use super::key_domains;
+use super::paging::cursor;
 use crate::state::PublisherState;
 use web::openapi::{BodyRefusals, ProblemBody, Refusals};
 
 const PATH: &str = "/api/v1/publisher/erasures";
 const HOUR_MS: i64 = 60 * 60 * 1_000;
+/// Erasures of a page, and the most of them.
+const PAGE: u32 = 50;
+const PAGE_MAX: u32 = 100;
 
 pub(crate) fn routes() -> OpenApiRouter<Arc<PublisherState>> {
-    OpenApiRouter::new().routes(routes!(erasure))
+    OpenApiRouter::new().routes(routes!(list)).routes(routes!(erasure))
 }
 
 /// Addresses that need the scope `erase`.
@@ -67,6 +71,8 @@ struct ErasureBody {
     /// `era_...`.
     erasure_id: String,
     state: StateWord,
+    /// Parts of the request: `all entries, personal data`.
+    summary: String,
     #[schema(format = DateTime)]
     requested_at: String,
     /// When it begins. Until then nothing is erased, and it can be cancelled.
@@ -82,6 +88,15 @@ struct ErasureBody {
     problem: Option<String>,
     #[schema(format = DateTime)]
     finished_at: Option<String>,
+}
+
+/// A page of erasures.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct ErasuresBody {
+    erasures: Vec<ErasureBody>,
+    /// To be handed back as `cursor` for the next page; null after the last.
+    next_cursor: Option<String>,
 }
 
 /// State of an erasure.
@@ -179,6 +194,36 @@ async fn cancel(
         }
         CancelledErasure::Unknown => Err(unknown()),
     }
+}
+
+/// Erasures
+///
+/// Newest first. A key that is limited to some domains sees those that it requested.
+#[utoipa::path(
+    get, path = PATH, tag = "data", security(("apiKey" = [])),
+    params(
+        ("limit" = Option<u32>, Query, description = "Erasures of a page; 50 if it isn't given", minimum = 1, maximum = 100),
+        ("cursor" = Option<String>, Query, description = "The nextCursor of the page before", max_length = 120),
+    ),
+    responses((status = 200, description = "A page", body = ErasuresBody), Refusals),
+)]
+async fn list(
+    State(app): State<Arc<PublisherState>>,
+    Extension(principal): Extension<Arc<Principal>>,
+    uri: Uri,
+) -> Result<Json<ErasuresBody>, Failure> {
+    let params = Params::parse(&uri, &["limit", "cursor"])?;
+    let limit = params.count("limit", PAGE_MAX)?.unwrap_or(PAGE);
+    let after = cursor(&params)?;
+    let actor = principal.limit.as_ref().map(|_| principal.actor.to_string());
+    let accounts = &app.deps.accounts;
+    let page = accounts
+        .erasures_page(&principal.account_id, actor.as_deref(), after.as_ref(), limit as usize)
+        .await?;
+    Ok(Json(ErasuresBody {
+        erasures: page.items.into_iter().map(ErasureBody::from).collect(),
+        next_cursor: page.next.map(|next| next.to_string()),
+    }))
 }
 
 /// An erasure
@@ -280,6 +325,7 @@ fn stored_request(body: ErasureRequest, principal: &Principal) -> Result<NewEras
 impl From<Erasure> for ErasureBody {
     fn from(erasure: Erasure) -> Self {
         Self {
+            summary: erasure.request.summary(),
             erasure_id: erasure.id,
             state: match erasure.state {
                 ErasureState::Scheduled => StateWord::Scheduled,

@@ -141,6 +141,11 @@ struct KeyBody {
     revoked_at: Option<String>,
     /// The key that a rotation made instead of it.
     replaced_by: Option<String>,
+    /// Actor that made it: `user:<userId>`, or `operator`.
+    created_by: String,
+    /// When it was last used, to the hour; null: never.
+    #[schema(format = DateTime)]
+    last_used_at: Option<String>,
 }
 
 /// A page of keys.
@@ -451,6 +456,8 @@ impl KeyBody {
             expires_at: rfc3339_ms(key.expires_at_ms),
             revoked_at: key.revoked_at_ms.map(rfc3339_ms),
             replaced_by: key.replaced_by,
+            created_by: key.created_by,
+            last_used_at: key.last_used_at_ms.map(rfc3339_ms),
         }
     }
 }

@@ -109,6 +109,12 @@ async fn an_entrys_life() {
         (made["authors"].clone(), made["entryId"].as_str().unwrap().len()),
         (json!([]), 36)
     );
+    // As in a site map: without a title, the URL is it.
+    let made = stack
+        .server
+        .json("POST", PATH, &key, &json!({"url": "https://EXAMPLE.com/y"}))
+        .await;
+    assert_eq!(made.expect(201)["title"], "https://example.com/y");
 }
 
 #[tokio::test]
@@ -136,8 +142,8 @@ async fn refusals_name_the_location() {
             json!({"url": "ftp://example.com/", "title": " ", "authors": [""]}),
             &["/url", "/title", "/authors/0"],
         ),
-        (json!({"url": "https://example.com/"}), &["/title"]),
-        (json!({"url": 1, "further": 2}), &["/further", "/url", "/title"]),
+        (json!({"title": "No address"}), &["/url"]),
+        (json!({"url": 1, "further": 2}), &["/further", "/url"]),
         (json!([]), &[""]),
     ] {
         let problem = stack

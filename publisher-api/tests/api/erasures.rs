@@ -293,6 +293,18 @@ async fn an_erasure_begins_a_day_later_and_can_be_cancelled_until_then() {
     cancel(&third, &rival).await.refused(404, "not_found");
     cancel(&format!("{PATH}/era_0"), &key).await.refused(404, "not_found");
     cancel(&format!("{PATH}/%00"), &key).await.refused(404, "not_found");
+    let list = async |query: &str, key: &str| stack.server.get(&format!("{PATH}{query}"), key).await.expect(200);
+    let ids = |page: &Value| -> Vec<String> {
+        let erasures = page["erasures"].as_array().unwrap().iter();
+        erasures.map(|one| format!("{PATH}/{}", one["erasureId"].as_str().unwrap())).collect()
+    };
+    let page = list("?limit=2", &editor).await;
+    assert_eq!(ids(&page), [third.clone(), second.clone()], "newest first");
+    assert_eq!(page["erasures"][0]["summary"], "all entries");
+    let cursor = page["nextCursor"].as_str().unwrap();
+    let last = list(&format!("?limit=2&cursor={cursor}"), &editor).await;
+    assert_eq!((ids(&last), &last["nextCursor"]), (vec![first.clone()], &Value::Null));
+    assert_eq!(list("", &rival).await["erasures"], json!([]));
     let cancelled = cancel(&third, &key).await.expect(200);
     assert_eq!(
         (&cancelled["state"], &cancelled["cancelledAt"], &cancelled["finishedAt"]),

@@ -161,6 +161,10 @@ async fn erasures_stay_within_the_keys_domains() {
         .await
         .refused(404, "not_found");
     stack.server.get(&location(&own), &all).await.expect(200);
+    for (key, seen) in [(&limited, 1), (&all, 2)] {
+        let page = stack.server.get(ERASURES, key).await.expect(200);
+        assert_eq!(page["erasures"].as_array().unwrap().len(), seen);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

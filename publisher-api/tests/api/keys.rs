@@ -46,11 +46,13 @@ async fn a_key_is_made_used_and_revoked() {
     // It is a key, of an account that has nothing verified yet.
     let page = stack.server.get("/api/v1/publisher/entries", key).await.expect(200);
     assert_eq!(page["entries"], json!([]));
+    let me = stack.server.get("/api/v1/user/information", &token).await.expect(200);
     let location = format!("{PATH}/{id}");
     let one = stack.server.get(&location, &token).await.expect(200);
     let listed = json!({
         "keyId": id, "name": "dashboard", "scope": ["read", "write"], "status": "active", "createdAt": "2027-01-15T08:00:00.000Z",
         "expiresAt": "2027-02-14T08:00:00.000Z", "revokedAt": null, "replacedBy": null,
+        "createdBy": format!("user:{}", text(&me["id"])), "lastUsedAt": "2027-01-15T08:00:00.000Z",
     });
     assert_eq!(one, listed);
     assert_eq!(

@@ -11,6 +11,7 @@ export async function authorized(request: Request): Promise<Response> {
   if (used === null) throw new Problem(401, 'missing_api_key', 'Sign in first.');
   const headers = new Headers(request.headers);
   if (used.key !== null) headers.set('authorization', `Bearer ${used.key}`);
+  if (used.csrfToken !== null && request.method !== 'GET') headers.set('x-csrf-token', used.csrfToken);
   const credentials = used.key === null ? 'same-origin' : 'omit';
   let response: Response;
   try {

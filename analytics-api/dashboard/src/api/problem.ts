@@ -91,6 +91,10 @@ function refused({ code, detail }: Problem): Explanation {
       return { title: 'Not your domain', advice: detail };
     case 'insufficient_scope':
       return { title: 'This API key may not read', advice: detail || 'It needs the scope “read”.' };
+    case 'insufficient_role':
+      return { title: 'Your role doesn’t allow this', advice: detail };
+    case 'sign_in_again':
+      return { title: 'Sign in again', advice: detail };
     default:
       return { title: 'You may not see this', advice: detail || 'Ask an owner of the account.' };
   }

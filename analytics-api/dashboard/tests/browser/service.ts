@@ -9,6 +9,7 @@ import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Signer } from '../../../../demo/signer.mjs';
 import type { Purpose } from '../../src/format';
+import { withDist } from './dist';
 
 export const PUBLISHER = 'news.example';
 const BIN = process.env.RECEIPTS_DEMO_BIN ?? resolve(import.meta.dirname, '../../../../target/debug/receipts');
@@ -90,10 +91,11 @@ export class Service {
     return owner ? ['--account', owner.accountId] : [];
   }
 
-  /** A link that signs a person in to the publisher's account. */
-  loginLink(): string {
-    const args = ['login-link', '--data', this.data, ...this.owner(), '--role', 'reader'];
-    return execFileSync(BIN, args, { encoding: 'utf8' }).trim();
+  /** A link that signs a person in to the publisher's account, or makes the first account. */
+  loginLink(role = 'reader'): string {
+    const args = ['login-link', '--data', this.data, ...this.owner(), '--role', role];
+    const link = new URL(execFileSync(BIN, args, { encoding: 'utf8' }).trim());
+    return this.addresses.publisher + link.pathname;
   }
 
   /** Moves a domain's account to another tier; it exists once it has a key. */
@@ -185,6 +187,13 @@ export async function start(
   };
   try {
     const addresses = await listening(child, join(data, 'addresses.json'));
+    if (process.env.PAGE_FROM_DIST) {
+      const { address, close } = await withDist(addresses.analytics);
+      child.once('exit', close);
+      // One address stays one.
+      if (addresses.publisher === addresses.analytics) addresses.publisher = address;
+      addresses.analytics = address;
+    }
     return { service: new Service(data, addresses), stop };
   } catch (error) {
     await stop();

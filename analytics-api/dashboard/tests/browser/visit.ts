@@ -47,7 +47,6 @@ export async function visit(
       reducedMotion: 'reduce',
       ...options,
     });
-    if (process.env.PAGE_FROM_DIST) await servedFromDist(context, base);
     const page = context.pages()[0] ?? (await context.newPage());
     // Patience, not a limit: other tests use the processor too.
     page.setDefaultTimeout(60_000);
@@ -84,21 +83,6 @@ export async function visit(
     await context?.close();
     rmSync(profile, { recursive: true, force: true });
   }
-}
-
-const DIST = join(import.meta.dirname, '../../dist');
-
-/**
- * The page as it lies in dist/, under the headers of the one in the binary: no build of that for
- * each try.
- */
-async function servedFromDist(context: BrowserContext, base: string): Promise<void> {
-  const { headers } = await fetch(`${base}/dashboard`);
-  const policy = headers.get('content-security-policy') ?? '';
-  await context.route(/\/dashboard(\/assets\/.*)?$/, (route) => {
-    const name = new URL(route.request().url()).pathname.replace(/^\/dashboard\/?/, '') || 'index.html';
-    return route.fulfill({ path: join(DIST, name), headers: { 'content-security-policy': policy } });
-  });
 }
 
 export async function signIn(page: Page, key: string, hash = ''): Promise<void> {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use uuid::Uuid;
 
 use super::{ErasedEntries, Erasure, ErasureState, NewErasure, counts_text, read, select};
+use crate::page::{Cursor, Page};
 use crate::trail::{self, TrailChange};
 use crate::{Accounts, AccountsError, MailKind, mail};
 
@@ -131,6 +132,33 @@ impl Accounts {
             .timed("erasure", async { Ok(question.fetch_optional(&self.pool).await?) })
             .await?;
         row.as_ref().map(read).transpose()
+    }
+
+    /// Erasures of an account, newest first, at most `items_max`, from `after` on; of one actor, if
+    /// one is given.
+    pub async fn erasures_page(
+        &self,
+        account_id: &str,
+        actor: Option<&str>,
+        after: Option<&Cursor>,
+        items_max: usize,
+    ) -> Result<Page<Erasure>, AccountsError> {
+        let query = select!(
+            "WHERE account_id = $1 AND ($2 = '' OR actor = $2) AND (requested_at_ms, id) < ($3, $4)
+            ORDER BY requested_at_ms DESC, id DESC LIMIT $5"
+        );
+        let (at_ms, id) = after.map_or((i64::MAX, ""), |cursor| (cursor.created_at_ms, cursor.id.as_str()));
+        let items_asked = i64::try_from(items_max).unwrap_or(i64::MAX).saturating_add(1);
+        let query = sqlx::query(query).bind(account_id).bind(actor.unwrap_or_default());
+        let query = query.bind(at_ms).bind(id).bind(items_asked);
+        let rows = self
+            .timed("erasures_page", async { Ok(query.fetch_all(&self.pool).await?) })
+            .await?;
+        let erasures: Result<Vec<Erasure>, _> = rows.iter().map(read).collect();
+        Ok(Page::cut(erasures?, items_max, |erasure| Cursor {
+            created_at_ms: erasure.requested_at_ms,
+            id: erasure.id.clone(),
+        }))
     }
 
     /// Erasures that have begun and aren't done, those first that were checked least recently; at

@@ -22,9 +22,9 @@ pub(super) struct EntryRequest {
     /// An absolute http or https URL on a verified domain of yours, 2,048 bytes at most.
     #[schema(format = "uri", max_length = 2048)]
     url: String,
-    /// 1 to 1,000 characters.
+    /// 1 to 1,000 characters; the URL if it isn't given, as where a site map is listed.
     #[schema(min_length = 1, max_length = 1000)]
-    title: String,
+    title: Option<String>,
     /// Up to 100 names of 1 to 256 characters.
     #[serde(default)]
     #[schema(required = false, max_items = 100)]
@@ -34,10 +34,14 @@ pub(super) struct EntryRequest {
 impl EntryRequest {
     pub(super) fn checked(self, principal: &Principal) -> Result<NewEntry, Refusal> {
         let id = self.entry_id.as_deref().map(entry_id).transpose();
-        let (url, title) = (EntryUrl::parse(&self.url), EntryTitle::parse(self.title));
+        let url = EntryUrl::parse(&self.url);
+        let title = self.title.map(EntryTitle::parse).transpose();
         let authors = EntryAuthors::parse(self.authors);
         let (id, url, title, authors) = match (id, url, title, authors) {
-            (Ok(id), Ok(url), Ok(title), Ok(authors)) => (id.unwrap_or_else(|| url.id()), url, title, authors),
+            (Ok(id), Ok(url), Ok(title), Ok(authors)) => {
+                let title = title.unwrap_or_else(|| EntryTitle::of(&url));
+                (id.unwrap_or_else(|| url.id()), url, title, authors)
+            }
             (id, url, title, authors) => {
                 return Err(Refusal::faults([id.err(), url.err(), title.err(), authors.err()]));
             }

@@ -277,6 +277,7 @@ pub(super) fn rows() -> Vec<Row> {
             .json(r#"{"entryIds": ["{id}"]}"#)
             .about(Noun::Entry)
             .foreign((202, "")),
+        key("GET", ERASURES, 200),
         key("GET", "/api/v1/publisher/erasures/{id}", 200).about(Noun::Erasure),
         key("DELETE", "/api/v1/publisher/erasures/{id}", 200)
             .erasing()

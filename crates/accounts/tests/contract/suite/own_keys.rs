@@ -26,6 +26,7 @@ cases! {
     keys_rotate_at_their_limit_and_replaced_ones_are_bounded,
     pages_show_each_key_once_whatever_is_made_between,
     changes_of_keys_stand_in_the_trail,
+    the_use_of_a_key_is_recorded_to_the_hour,
     a_limited_key_speaks_for_its_domains_alone,
     a_limit_is_to_verified_domains_of_the_account,
 }
@@ -52,6 +53,25 @@ fn done(rotation: Rotation) -> (IssuedKey, i64) {
         Rotation::Done { issued, old_until_ms } => (issued, old_until_ms),
         other => panic!("{other:?}"),
     }
+}
+
+async fn the_use_of_a_key_is_recorded_to_the_hour(fixture: Fixture) {
+    let accounts = fixture.open().await;
+    let account_id = issue(&accounts, "example.com").await.account_id;
+    let key = accounts.create_key(&account_id, own("report"), ME).await.unwrap();
+    let stored = async || accounts.key(&account_id, &key.key_id).await.unwrap().unwrap();
+    let before = stored().await;
+    assert_eq!((before.created_by.as_str(), before.last_used_at_ms), (ME, None));
+    for (passed_ms, recorded_ms) in [(0, 0), (HOUR_MS - 1, 0), (1, HOUR_MS), (HOUR_MS / 2, HOUR_MS)] {
+        fixture.pass_ms(passed_ms);
+        accounts.authenticate(&key.api_key).await.unwrap();
+        assert_eq!(stored().await.last_used_at_ms, Some(START_MS + recorded_ms));
+    }
+    let mut wrong = key.api_key.clone();
+    wrong.replace_range(wrong.len() - 8.., "00000000");
+    fixture.pass_ms(DAY_MS);
+    assert!(accounts.authenticate(&wrong).await.is_err());
+    assert_eq!(stored().await.last_used_at_ms, Some(START_MS + HOUR_MS), "it wasn't the key");
 }
 
 fn limited(names: &str) -> KeyRequest {

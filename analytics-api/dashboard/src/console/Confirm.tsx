@@ -1,0 +1,53 @@
+// A second question before what can't be taken back.
+
+import type { ComponentChildren } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { type Action, Outcome } from './Action';
+
+interface Props {
+  /** Of the first button: "Revoke". */
+  label: string;
+  /** To what it is done, for those who hear the button's name alone. */
+  of: string;
+  /** What follows, as a question or statement; or fields that the action needs. */
+  children: ComponentChildren;
+  /** Of the button that does it: "Revoke this key". */
+  yes: string;
+  action: Action<[]>;
+}
+
+export function Confirm({ label, of, children, yes, action }: Props) {
+  const [isOpen, setOpen] = useState(false);
+  const begin = useRef<HTMLButtonElement>(null);
+  const keep = useRef<HTMLButtonElement>(null);
+  const wasOpen = useRef(false);
+  useEffect(() => {
+    if (isOpen) keep.current?.focus();
+    else if (wasOpen.current) begin.current?.focus();
+    wasOpen.current = isOpen;
+  }, [isOpen]);
+  if (!isOpen) {
+    return (
+      <button ref={begin} type="button" class="quiet" onClick={() => setOpen(true)} aria-label={`${label}: ${of}`}>
+        {label}
+      </button>
+    );
+  }
+  return (
+    <fieldset class="confirm" onKeyDown={(event) => event.key === 'Escape' && setOpen(false)}>
+      <legend class="unseen">
+        {label}: {of}
+      </legend>
+      <div>{children}</div>
+      <div class="row">
+        <button type="button" disabled={action.busy} onClick={() => void action.run()}>
+          {yes}
+        </button>
+        <button ref={keep} type="button" class="quiet" onClick={() => setOpen(false)}>
+          Leave it as it is
+        </button>
+      </div>
+      <Outcome of={action} />
+    </fieldset>
+  );
+}
