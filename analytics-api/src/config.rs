@@ -94,7 +94,7 @@ impl Default for AnalyticsConfig {
         Self {
             listen: None,
             points_max: 2_000,
-            top_max: 100,
+            top_max: 1_000,
             series_max: 20,
             stream_rows_max: 1_000_000,
             streams_max: 8,

@@ -9,8 +9,8 @@
 //! | each group in `groupBy` of a time series | + 1 |
 //! | more than 500 points of a time series, more than 1,000 | + 1, 2 |
 //! | `compare` | + 1 |
-//! | a page of more than 250 receipts, of more than 500 | + 1, 3 |
-//! | receipts streamed as rows (CSV, NDJSON): up to 1,000 rows, then each further 1,000 | + 1, 1 |
+//! | a page of more than 250 rows, of more than 500 | + 1, 3 |
+//! | receipts streamed as rows (not JSON): up to 1,000 rows, then each further 1,000 | + 1, 1 |
 //! | a live stream, once | 5 |
 //! | `Prefer: wait` on a receipt: each 10 s begun | + 1 |
 //!
@@ -80,18 +80,16 @@ fn units(end: &str, params: &Params, rows: bool, now: Timestamp) -> u32 {
             _ => 2,
         };
     }
-    if end == "receipts" {
-        let limit = params.count("limit", u32::MAX).unwrap_or(None);
-        cost += if rows {
-            limit.map_or(COST_MAX, |limit| limit.div_ceil(1_000)).min(COST_MAX)
-        } else {
-            match limit.unwrap_or(0) {
-                ..=250 => 0,
-                251..=500 => 1,
-                _ => 3,
-            }
-        };
-    }
+    let limit = params.count("limit", u32::MAX).unwrap_or(None);
+    cost += if end == "receipts" && rows {
+        limit.map_or(COST_MAX, |limit| limit.div_ceil(1_000)).min(COST_MAX)
+    } else {
+        match limit.unwrap_or(0) {
+            ..=250 => 0,
+            251..=500 => 1,
+            _ => 3,
+        }
+    };
     cost.min(COST_MAX)
 }
 
@@ -186,6 +184,8 @@ mod tests {
             ("receipts?limit=250", 1),
             ("receipts?limit=500", 2),
             ("receipts?limit=1000", 4),
+            ("content?limit=250", 1),
+            ("clients?limit=1000&sort=name", 5),
         ] {
             assert_eq!(at(address, false), cost, "{address}");
         }
@@ -200,6 +200,7 @@ mod tests {
             (&["Text/CSV; charset=utf-8"], 6),
             (&["text/*"], 6),
             (&["application/x-ndjson, application/json;q=0.5"], 6),
+            (&["application/vnd.apache.parquet"], 6),
             (&["application/json;q=0.1, text/csv"], 6),
             (&["application/json;q=0.1", "text/csv"], 6),
             (&["application/json;q=0, */*"], 6),
@@ -214,7 +215,7 @@ mod tests {
             }
             assert_eq!(of(request, RECEIPTS), cost, "{accept:?}");
         }
-        for (format, cost) in [("csv", 6), ("ndjson", 6), ("json", 4), ("xls", 4)] {
+        for (format, cost) in [("csv", 6), ("ndjson", 6), ("parquet", 6), ("json", 4), ("xls", 4)] {
             let address = format!("{RECEIPTS}?limit=5000&format={format}");
             let request = Request::get(address).header("accept", if cost == 4 { "text/csv" } else { "*/*" });
             assert_eq!(of(request, RECEIPTS), cost, "{format}");

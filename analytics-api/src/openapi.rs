@@ -8,11 +8,13 @@ use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, SecurityScheme};
 use utoipa::openapi::{Header, OpenApi as Document, RefOr, Response, ResponseBuilder};
 use utoipa_axum::router::OpenApiRouter;
+use web::examples::add_examples;
 use web::openapi::{ProblemBody, ProblemError, bearer, tell_headers, text_header};
 
 use crate::config::AnalyticsConfig;
 use crate::live::route as live;
 use crate::parameters::Query;
+use crate::routes::outcomes::{EndLine, OutcomeLine};
 use crate::routes::{QUERIES, SENDER_QUERIES};
 use crate::state::AnalyticsState;
 
@@ -22,7 +24,7 @@ use crate::state::AnalyticsState;
         title = "Receipts: what publishers see",
         description = "Who used your content, and for what. Every answer is of your verified domains, and says by `completeThrough` up to when everything acknowledged is counted in it.",
     ),
-    components(schemas(ProblemBody, ProblemError)),
+    components(schemas(ProblemBody, ProblemError, OutcomeLine, EndLine)),
     tags(
         (name = "analytics", description = "Numbers"),
         (name = "receipts", description = "Single receipts"),
@@ -77,6 +79,7 @@ pub(crate) fn finished(mut document: Document, config: &AnalyticsConfig) -> Docu
         }
     }
     tell_headers(&mut document);
+    add_examples(&mut document, include_str!("../examples.json"));
     document
 }
 

@@ -12,6 +12,7 @@ use web::params::{Params, ParsedQuery, VALUES_MAX};
 
 use crate::buckets::INTERVALS;
 use crate::config::AnalyticsConfig;
+use crate::format::{ALL, Format};
 use crate::ranking::{CLIENT_ORDERS, CONTENT_ORDERS, MODEL_ORDERS, OPERATOR_ORDERS, SEARCH_CHARS_MAX};
 use crate::routes::parameters_of;
 use crate::routes::timeseries::GROUPS;
@@ -226,14 +227,14 @@ pub(crate) const REFUSALS_LIMIT: Query = Query {
 };
 pub(crate) const ROWS_LIMIT: Query = Query {
     name: "limit",
-    description: "How many receipts: as JSON at most 1,000, and 100 if it isn't given; as CSV or lines of JSON all there are up to the \
-                  maximum if it isn't given",
+    description: "How many receipts: as JSON at most 1,000, and 100 if it isn't given; as rows all there are up to the maximum if it \
+                  isn't given",
     schema: |config| integer(config.stream_rows_max),
 };
 pub(crate) const FORMAT: Query = Query {
     name: "format",
     description: "The form of the answer, whatever `Accept` says: for links and tools that send no header",
-    schema: |_| choice(["json", "csv", "ndjson"]),
+    schema: |_| choice(ALL.map(Format::name)),
 };
 pub(crate) const BOM: Query = Query {
     name: "bom",

@@ -11,6 +11,7 @@ pub(crate) mod cursor;
 pub(crate) mod form;
 pub(crate) mod stream;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use accounts::{COLLECTIONS, ExportValue, ExportedRow, Principal};
@@ -24,8 +25,12 @@ use crate::Deps;
 use crate::erasing::scope;
 use cursor::{ExportCursor, StoreCursor};
 
-/// Receipts in one page; the longest possible one is 150 KB with its evidence.
-const RECEIPTS_MAX: u64 = 200;
+/// Receipts in one page, or refusals; the longest possible receipt is 150 KB with its evidence.
+pub(crate) const RECEIPTS_MAX: u64 = 200;
+/// Receipts in a page behind one of short receipts: most of a page's cost is the same for any size.
+pub(crate) const SHORT_RECEIPTS_MAX: u64 = 1_000;
+/// Bytes of a short receipt.
+pub(crate) const SHORT_BYTES_MAX: usize = 8 << 10;
 /// Rows of another collection in one page.
 const ROWS_MAX: i64 = 500;
 
@@ -144,6 +149,9 @@ pub(crate) struct Walk {
     pub(crate) principal: Arc<Principal>,
     /// Only this collection.
     pub(crate) only: Option<usize>,
+    /// Only receipts with these timestamps, and refusals that arrived then, in milliseconds since
+    /// the Unix epoch.
+    pub(crate) times: Range<i64>,
 }
 
 impl Walk {
@@ -152,14 +160,14 @@ impl Walk {
         ExportCursor::begin(self.only.unwrap_or(0))
     }
 
-    /// The next page with rows from `cursor` on; none at the end.
+    /// The next page with rows from `cursor` on, of at most so many receipts; none at the end.
     ///
     /// # Errors
     /// An engine doesn't answer.
-    pub(crate) async fn next(&self, mut cursor: ExportCursor) -> Result<Option<Page>, Failure> {
+    pub(crate) async fn next(&self, mut cursor: ExportCursor, receipts_max: u64) -> Result<Option<Page>, Failure> {
         let end = self.only.map_or_else(|| names().len(), |only| only + 1);
         while cursor.collection < end {
-            let (rows, after) = self.rows(&cursor).await?;
+            let (rows, after) = self.rows(&cursor, receipts_max).await?;
             if let Some(after) = after {
                 let collection = cursor.collection;
                 return Ok(Some(Page {
@@ -174,7 +182,11 @@ impl Walk {
     }
 
     /// The rows behind a cursor, and the cursor behind them if there are any.
-    async fn rows(&self, cursor: &ExportCursor) -> Result<(Vec<Vec<Value>>, Option<StoreCursor>), Failure> {
+    async fn rows(
+        &self,
+        cursor: &ExportCursor,
+        receipts_max: u64,
+    ) -> Result<(Vec<Vec<Value>>, Option<StoreCursor>), Failure> {
         match COLLECTIONS.get(cursor.collection) {
             Some(stored) => {
                 let after = match &cursor.after {
@@ -188,18 +200,26 @@ impl Walk {
                 let rows = page.into_iter().map(|row| row.cells.into_iter().map(value).collect());
                 Ok((rows.collect(), after))
             }
-            None if cursor.collection == COLLECTIONS.len() => self.receipts(cursor).await,
+            None if cursor.collection == COLLECTIONS.len() => self.receipts(cursor, receipts_max).await,
             None => self.refusals(cursor).await,
         }
     }
 
-    async fn receipts(&self, cursor: &ExportCursor) -> Result<(Vec<Vec<Value>>, Option<StoreCursor>), Failure> {
+    async fn receipts(
+        &self,
+        cursor: &ExportCursor,
+        receipts_max: u64,
+    ) -> Result<(Vec<Vec<Value>>, Option<StoreCursor>), Failure> {
         let after = match &cursor.after {
             StoreCursor::Receipt(after) => Some(after),
             _ => None,
         };
         let scope = scope(&self.principal.coverage());
-        let page = self.deps.warehouse.export_receipts(&scope, after, RECEIPTS_MAX).await?;
+        let page = self
+            .deps
+            .warehouse
+            .export_receipts(&scope, &self.times, after, receipts_max)
+            .await?;
         let after = page.last().map(|receipt| StoreCursor::Receipt(receipt.key.clone()));
         let keys: Vec<ReceiptCursor> = page.iter().map(|receipt| receipt.key.clone()).collect();
         let mut evidence = self.deps.warehouse.export_evidence(&keys).await?;
@@ -223,6 +243,8 @@ impl Walk {
         let filter = RejectedFilter {
             publishers: scope.publishers,
             below: scope.below,
+            from_ms: Some(self.times.start),
+            to_ms: Some(self.times.end),
             ..RejectedFilter::default()
         };
         let warehouse = &self.deps.warehouse;

@@ -6,6 +6,7 @@ use utoipa::OpenApi;
 use utoipa::openapi::OpenApi as Document;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, SecurityScheme};
 use utoipa_axum::router::OpenApiRouter;
+use web::examples::add_examples;
 use web::openapi::{ProblemBody, ProblemError, bearer, operations, tell_headers};
 
 use crate::state::PublisherState;
@@ -61,6 +62,7 @@ pub(crate) fn finished(mut document: Document) -> Document {
     );
     components.add_security_scheme("session", SecurityScheme::ApiKey(ApiKey::Cookie(cookie)));
     tell_headers(&mut document);
+    add_examples(&mut document, include_str!("../examples.json"));
     // Handlers of several tags have one name, and IDs must be unique.
     for operation in operations(&mut document) {
         let tag = operation.tags.iter().flatten().next();

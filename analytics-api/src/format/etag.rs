@@ -1,7 +1,7 @@
 //! Entity tags of answers (RFC 9110 section 8.8.3).
 //!
-//! A tag is over the numbers, not over `completeThrough`, which moves all the time. CSV and lines
-//! of JSON have that in a header only, so their tags are strong; JSON has it among its members, so
+//! A tag is over the numbers, not over `completeThrough`, which moves all the time. Rows have that
+//! in a header only, so their tags are strong; JSON has it among its members, so
 //! its tags are weak: what they distinguish is the numbers, not each byte.
 
 use sha2::{Digest, Sha256};
@@ -16,7 +16,7 @@ pub(crate) fn tag(format: Format, incomplete: bool, bytes: &[u8]) -> String {
     hash.update(bytes);
     let mut tag = match format {
         Format::Json => "W/\"".to_owned(),
-        Format::Csv | Format::Ndjson => "\"".to_owned(),
+        Format::Csv | Format::Ndjson | Format::Parquet => "\"".to_owned(),
     };
     for byte in hash.finalize().iter().take(16) {
         // Writing into a String can't fail.

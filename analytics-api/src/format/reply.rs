@@ -10,7 +10,7 @@ use web::Failure;
 use web::params::Params;
 
 use super::table::{RowFormat, Table, Tabular};
-use super::{Format, etag};
+use super::{Format, etag, file_name};
 use crate::completeness::Completeness;
 use crate::parameters::BOM;
 
@@ -61,10 +61,12 @@ impl Reply {
     /// # Errors
     /// 406 if none of it is accepted; 400 for a faulty `format` or `bom`.
     pub(crate) fn of(headers: HeaderMap, uri: &Uri, params: &Params) -> Result<Self, Failure> {
+        let path = uri.path();
+        let path = path.rsplit_once("/analytics/").map_or(path, |(_, path)| path);
         Ok(Self {
             format: Format::wanted(&headers, params)?,
             bom: params.flag(BOM.name)?,
-            file_name: file_name(uri.path()),
+            file_name: file_name(path, params),
             headers,
         })
     }
@@ -84,11 +86,7 @@ impl Reply {
 
     /// Form of the rows, if rows are wanted.
     pub(crate) fn form(&self) -> Option<RowFormat> {
-        match self.format {
-            Format::Json => None,
-            Format::Csv => Some(RowFormat::Csv { bom: self.bom }),
-            Format::Ndjson => Some(RowFormat::Ndjson),
-        }
+        self.format.rows(self.bom)
     }
 
     /// `answer` as an object, or as its rows.
@@ -96,8 +94,8 @@ impl Reply {
         match self.form() {
             None => self.object(answer, completeness),
             Some(form) => {
-                let bytes = match Table::of(form, &answer) {
-                    Ok(mut table) => table.take(),
+                let bytes = match Table::whole(form, &answer) {
+                    Ok(bytes) => bytes,
                     Err(error) => return unwritable(&error),
                 };
                 let tag = etag::tag(self.format, completeness.incomplete, &bytes);
@@ -132,17 +130,7 @@ impl Reply {
     }
 
     fn with_content(&self, body: impl IntoResponse) -> Response {
-        let mut response = ([(header::CONTENT_TYPE, self.format.content_type())], body).into_response();
-        if self.format != Format::Json
-            && let Ok(disposition) = HeaderValue::from_str(&format!(
-                "attachment; filename=\"{}.{}\"",
-                self.file_name,
-                self.format.name()
-            ))
-        {
-            response.headers_mut().insert(header::CONTENT_DISPOSITION, disposition);
-        }
-        response
+        (self.format.file(&self.file_name), body).into_response()
     }
 
     /// Rows as they come, without a tag: their content is known only at their end.
@@ -151,13 +139,6 @@ impl Reply {
         tell(response.headers_mut(), completeness);
         response
     }
-}
-
-/// Name of the file in which an address's rows are stored: `content-<entryId>`.
-fn file_name(path: &str) -> String {
-    let path = path.rsplit_once("/analytics/").map_or(path, |(_, path)| path);
-    let is_plain = |c: char| c.is_ascii_alphanumeric();
-    path.chars().map(|c| if is_plain(c) { c } else { '-' }).collect()
 }
 
 /// The headers that say up to when an answer is complete.
@@ -171,8 +152,8 @@ fn tell(headers: &mut HeaderMap, completeness: &Completeness) {
 }
 
 /// Answers are maps, lists, texts and numbers, none of which fails.
-fn unwritable(error: &serde_json::Error) -> Response {
-    tracing::error!(%error, "an answer can't be written as JSON");
+fn unwritable(error: &dyn std::error::Error) -> Response {
+    tracing::error!(%error, "an answer can't be written");
     Failure::new(
         service::problem::Kind::Internal,
         "the request id finds the cause in the log",

@@ -17,8 +17,9 @@ use web::{Failure, rfc3339_ms};
 use super::summary::{self, SummaryRows};
 use super::top;
 use crate::answers::{ByTrust, ContentCount, PurposeCounts, Refusals, TotalsByTrust, labelled};
+use crate::format::column::RowColumn;
 use crate::format::reply::Complete;
-use crate::format::table::{Table, Tabular};
+use crate::format::table::{Table, TableError, Tabular};
 use crate::parameters::{DOMAIN, ENTRIES, MEMBERS, Query, RANGE, ROWS, TOP_LIMIT};
 use crate::receipt_query::ReceiptQuery;
 use crate::selection::everything;
@@ -91,11 +92,11 @@ impl ClientKey {
 }
 
 impl Tabular for ClientActivity {
-    fn columns(&self) -> Vec<&'static str> {
+    fn columns(&self) -> Vec<RowColumn> {
         summary::columns(false)
     }
 
-    fn rows(&self, table: &mut Table) -> Result<(), serde_json::Error> {
+    fn rows(&self, table: &mut Table) -> Result<(), TableError> {
         let mut rows = SummaryRows::default();
         rows.total("totalReceipts", self.total_receipts, None);
         rows.total("uniqueClients", self.unique_clients, None);
@@ -119,7 +120,7 @@ impl Tabular for ClientActivity {
     get, path = PATH, tag = "analytics", security(("apiKey" = [])),
     params(("clientId" = String, Path, format = "uuid", description = "The client")),
     responses(
-        (status = 200, description = "The activity", content((Complete<ClientActivity> = "application/json"), (String = "text/csv"), (String = "application/x-ndjson"))),
+        (status = 200, description = "The activity", content((Complete<ClientActivity> = "application/json"), (String = "text/csv"), (String = "application/x-ndjson"), (String = "application/vnd.apache.parquet"))),
         (status = 404, description = "There is no such client", body = ProblemBody, content_type = "application/problem+json"),
         Refusals,
     ),

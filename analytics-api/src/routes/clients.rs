@@ -11,8 +11,9 @@ use web::{Failure, rfc3339_ms};
 
 use super::top;
 use crate::answers::{ByTrust, Refusals};
+use crate::format::column::{RowColumn, instant, integer, text};
 use crate::format::reply::Complete;
-use crate::format::table::{Table, Tabular};
+use crate::format::table::{Table, TableError, Tabular};
 use crate::parameters::{
     CLIENT_SORT, CLIENTS, CURSOR, DOMAIN, ENTRIES, MEMBERS, Query, RANGE, ROWS, SEARCH, TOP_LIMIT,
 };
@@ -83,23 +84,23 @@ impl Busy {
 }
 
 impl Tabular for TopClientList {
-    fn columns(&self) -> Vec<&'static str> {
+    fn columns(&self) -> Vec<RowColumn> {
         vec![
-            "clientId",
-            "keyFingerprint",
-            "operator",
-            "trust",
-            "clientIdClaimedBy",
-            "name",
-            "organization",
-            "receiptCount",
-            "provenReceiptCount",
-            "lastSeen",
-            "cursor",
+            text("clientId"),
+            text("keyFingerprint"),
+            text("operator"),
+            text("trust"),
+            text("clientIdClaimedBy"),
+            text("name"),
+            text("organization"),
+            integer("receiptCount"),
+            integer("provenReceiptCount"),
+            instant("lastSeen"),
+            text("cursor"),
         ]
     }
 
-    fn rows(&self, table: &mut Table) -> Result<(), serde_json::Error> {
+    fn rows(&self, table: &mut Table) -> Result<(), TableError> {
         table.page(&self.clients, self.next_cursor.as_deref())
     }
 }
@@ -107,12 +108,12 @@ impl Tabular for TopClientList {
 /// Clients
 ///
 /// Clients in an order, the most receipts first unless `sort` says otherwise, equal ones in order
-/// of their ids, page by page. A client is a pair of ID and key. As CSV or lines of JSON a page,
+/// of their ids, page by page. A client is a pair of ID and key. As rows a page,
 /// whose last row has a `cursor` if there are more.
 #[utoipa::path(
     get, path = PATH, tag = "analytics", security(("apiKey" = [])),
     responses(
-        (status = 200, description = "The clients", content((Complete<TopClientList> = "application/json"), (String = "text/csv"), (String = "application/x-ndjson"))),
+        (status = 200, description = "The clients", content((Complete<TopClientList> = "application/json"), (String = "text/csv"), (String = "application/x-ndjson"), (String = "application/vnd.apache.parquet"))),
         Refusals,
     ),
 )]

@@ -13,8 +13,9 @@ use web::{Failure, rfc3339_ms};
 
 use super::top;
 use crate::answers::{ByTrust, Refusals};
+use crate::format::column::{RowColumn, flag, instant, integer, text};
 use crate::format::reply::Complete;
-use crate::format::table::{Table, Tabular};
+use crate::format::table::{Table, TableError, Tabular};
 use crate::labels::{Labelled, Labels};
 use crate::parameters::{
     CLIENTS, CONTENT_SORT, CURSOR, DOMAIN, ENTRIES, MEMBERS, Query, RANGE, ROWS, SEARCH, TOP_LIMIT,
@@ -72,21 +73,21 @@ struct ContentUsage {
 }
 
 impl Tabular for TopContentList {
-    fn columns(&self) -> Vec<&'static str> {
+    fn columns(&self) -> Vec<RowColumn> {
         vec![
-            "entryId",
-            "title",
-            "url",
-            "receiptCount",
-            "provenReceiptCount",
-            "uniqueClients",
-            "lastSeen",
-            "unknownEntry",
-            "cursor",
+            text("entryId"),
+            text("title"),
+            text("url"),
+            integer("receiptCount"),
+            integer("provenReceiptCount"),
+            integer("uniqueClients"),
+            instant("lastSeen"),
+            flag("unknownEntry"),
+            text("cursor"),
         ]
     }
 
-    fn rows(&self, table: &mut Table) -> Result<(), serde_json::Error> {
+    fn rows(&self, table: &mut Table) -> Result<(), TableError> {
         table.page(&self.content, self.next_cursor.as_deref())
     }
 }
@@ -94,12 +95,12 @@ impl Tabular for TopContentList {
 /// Content
 ///
 /// Entries in an order, the most receipts first unless `sort` says otherwise, equal ones in order
-/// of their id, page by page. As CSV or lines of JSON a page, whose last row has a `cursor` if
+/// of their id, page by page. As rows a page, whose last row has a `cursor` if
 /// there are more.
 #[utoipa::path(
     get, path = PATH, tag = "analytics", security(("apiKey" = [])),
     responses(
-        (status = 200, description = "The entries", content((Complete<TopContentList> = "application/json"), (String = "text/csv"), (String = "application/x-ndjson"))),
+        (status = 200, description = "The entries", content((Complete<TopContentList> = "application/json"), (String = "text/csv"), (String = "application/x-ndjson"), (String = "application/vnd.apache.parquet"))),
         Refusals,
     ),
 )]

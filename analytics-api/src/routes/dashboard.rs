@@ -15,8 +15,9 @@ use web::{Failure, rfc3339};
 use super::TOP;
 use super::summary::{self, SummaryRows};
 use crate::answers::{ContentCount, OperatorCount, PurposeCounts, Refusals, TotalsByTrust, labelled};
+use crate::format::column::RowColumn;
 use crate::format::reply::Complete;
-use crate::format::table::{Table, Tabular};
+use crate::format::table::{Table, TableError, Tabular};
 use crate::parameters::{CLIENTS, COMPARE, DASHBOARD_LIMIT, DOMAIN, ENTRIES, MEMBERS, Query, RANGE, ROWS};
 use crate::receipt_query::ReceiptQuery;
 use crate::state::AnalyticsState;
@@ -72,11 +73,11 @@ struct PreviousTotals {
 }
 
 impl Tabular for Dashboard {
-    fn columns(&self) -> Vec<&'static str> {
+    fn columns(&self) -> Vec<RowColumn> {
         summary::columns(self.previous.is_some())
     }
 
-    fn rows(&self, table: &mut Table) -> Result<(), serde_json::Error> {
+    fn rows(&self, table: &mut Table) -> Result<(), TableError> {
         let previous = self.previous.as_ref();
         let mut rows = SummaryRows::default();
         rows.total(
@@ -100,13 +101,12 @@ impl Tabular for Dashboard {
 
 /// Totals
 ///
-/// Receipts, clients, purposes and the most used content: of everything, or of a range. As CSV or
-/// lines of JSON a row for each number: `measure`, `key`, `label`, `value`, and with
-/// `compare` `previous`.
+/// Receipts, clients, purposes and the most used content: of everything, or of a range. As rows one
+/// for each number: `measure`, `key`, `label`, `value`, and with `compare` `previous`.
 #[utoipa::path(
     get, path = PATH, tag = "analytics", security(("apiKey" = [])),
     responses(
-        (status = 200, description = "The totals", content((Complete<Dashboard> = "application/json"), (String = "text/csv"), (String = "application/x-ndjson"))),
+        (status = 200, description = "The totals", content((Complete<Dashboard> = "application/json"), (String = "text/csv"), (String = "application/x-ndjson"), (String = "application/vnd.apache.parquet"))),
         Refusals,
     ),
 )]

@@ -16,8 +16,9 @@ use web::{Failure, rfc3339_ms};
 use super::summary::{self, SummaryRows};
 use super::top;
 use crate::answers::{ClientCount, PurposeCounts, Refusals, TotalsByTrust};
+use crate::format::column::RowColumn;
 use crate::format::reply::Complete;
-use crate::format::table::{Table, Tabular};
+use crate::format::table::{Table, TableError, Tabular};
 use crate::labels::{Labelled, Labels};
 use crate::parameters::{CLIENTS, DOMAIN, MEMBERS, Query, RANGE, ROWS, TOP_LIMIT};
 use crate::receipt_query::ReceiptQuery;
@@ -63,11 +64,11 @@ pub(crate) struct Entry {
 }
 
 impl Tabular for Entry {
-    fn columns(&self) -> Vec<&'static str> {
+    fn columns(&self) -> Vec<RowColumn> {
         summary::columns(false)
     }
 
-    fn rows(&self, table: &mut Table) -> Result<(), serde_json::Error> {
+    fn rows(&self, table: &mut Table) -> Result<(), TableError> {
         let mut rows = SummaryRows::default();
         rows.total("totalReceipts", self.total_receipts, None);
         rows.total("uniqueClients", self.unique_clients, None);
@@ -86,7 +87,7 @@ impl Tabular for Entry {
     get, path = PATH, tag = "analytics", security(("apiKey" = [])),
     params(("entryId" = String, Path, format = "uuid", description = "The entry")),
     responses(
-        (status = 200, description = "Its usage", content((Complete<Entry> = "application/json"), (String = "text/csv"), (String = "application/x-ndjson"))),
+        (status = 200, description = "Its usage", content((Complete<Entry> = "application/json"), (String = "text/csv"), (String = "application/x-ndjson"), (String = "application/vnd.apache.parquet"))),
         (status = 404, description = "There is no such entry", body = ProblemBody, content_type = "application/problem+json"),
         Refusals,
     ),

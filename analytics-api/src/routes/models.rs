@@ -11,8 +11,9 @@ use web::Failure;
 
 use super::top;
 use crate::answers::{ByTrust, Refusals};
+use crate::format::column::{RowColumn, integer, text};
 use crate::format::reply::Complete;
-use crate::format::table::{Table, Tabular};
+use crate::format::table::{Table, TableError, Tabular};
 use crate::parameters::{CLIENTS, CURSOR, DOMAIN, ENTRIES, MEMBERS, MODEL_SORT, Query, RANGE, ROWS, SEARCH, TOP_LIMIT};
 use crate::ranking::{MODEL_ORDERS, RankingQuery};
 use crate::receipt_query::ReceiptQuery;
@@ -68,17 +69,17 @@ impl From<Share> for ModelUsage {
 }
 
 impl Tabular for ModelList {
-    fn columns(&self) -> Vec<&'static str> {
+    fn columns(&self) -> Vec<RowColumn> {
         vec![
-            "modelId",
-            "receiptCount",
-            "provenReceiptCount",
-            "uniqueClients",
-            "cursor",
+            text("modelId"),
+            integer("receiptCount"),
+            integer("provenReceiptCount"),
+            integer("uniqueClients"),
+            text("cursor"),
         ]
     }
 
-    fn rows(&self, table: &mut Table) -> Result<(), serde_json::Error> {
+    fn rows(&self, table: &mut Table) -> Result<(), TableError> {
         table.page(&self.models, self.next_cursor.as_deref())
     }
 }
@@ -86,12 +87,12 @@ impl Tabular for ModelList {
 /// Usage by model
 ///
 /// Models in an order, the most receipts first unless `sort` says otherwise, equal ones in order of
-/// their names, page by page; receipts that name none are together. As CSV or lines of JSON a page,
+/// their names, page by page; receipts that name none are together. As rows a page,
 /// whose last row has a `cursor` if there are more.
 #[utoipa::path(
     get, path = PATH, tag = "analytics", security(("apiKey" = [])),
     responses(
-        (status = 200, description = "The models", content((Complete<ModelList> = "application/json"), (String = "text/csv"), (String = "application/x-ndjson"))),
+        (status = 200, description = "The models", content((Complete<ModelList> = "application/json"), (String = "text/csv"), (String = "application/x-ndjson"), (String = "application/vnd.apache.parquet"))),
         Refusals,
     ),
 )]

@@ -12,8 +12,9 @@ use web::Failure;
 
 use super::top;
 use crate::answers::{ByTrust, Refusals};
+use crate::format::column::{RowColumn, integer, text};
 use crate::format::reply::Complete;
-use crate::format::table::{Table, Tabular};
+use crate::format::table::{Table, TableError, Tabular};
 use crate::parameters::{
     CLIENTS, CURSOR, DOMAIN, ENTRIES, MEMBERS, OPERATOR_SORT, Query, RANGE, ROWS, SEARCH, TOP_LIMIT,
 };
@@ -78,18 +79,18 @@ impl OperatorRow {
 }
 
 impl Tabular for OperatorList {
-    fn columns(&self) -> Vec<&'static str> {
+    fn columns(&self) -> Vec<RowColumn> {
         vec![
-            "operator",
-            "trust",
-            "receiptCount",
-            "provenReceiptCount",
-            "uniqueClients",
-            "cursor",
+            text("operator"),
+            text("trust"),
+            integer("receiptCount"),
+            integer("provenReceiptCount"),
+            integer("uniqueClients"),
+            text("cursor"),
         ]
     }
 
-    fn rows(&self, table: &mut Table) -> Result<(), serde_json::Error> {
+    fn rows(&self, table: &mut Table) -> Result<(), TableError> {
         table.page(&self.operators, self.next_cursor.as_deref())
     }
 }
@@ -98,12 +99,12 @@ impl Tabular for OperatorList {
 ///
 /// The companies that used content, by their proven domains, in an order: the most receipts first
 /// unless `sort` says otherwise, equal ones in order of their domains, page by page. Receipts whose
-/// key was no operator's are together. As CSV or lines of JSON a page, whose last row has a
+/// key was no operator's are together. As rows a page, whose last row has a
 /// `cursor` if there are more.
 #[utoipa::path(
     get, path = PATH, tag = "analytics", security(("apiKey" = [])),
     responses(
-        (status = 200, description = "The operators", content((Complete<OperatorList> = "application/json"), (String = "text/csv"), (String = "application/x-ndjson"))),
+        (status = 200, description = "The operators", content((Complete<OperatorList> = "application/json"), (String = "text/csv"), (String = "application/x-ndjson"), (String = "application/vnd.apache.parquet"))),
         Refusals,
     ),
 )]

@@ -148,7 +148,7 @@ impl OutcomeLine {
 /// partition.
 #[utoipa::path(
     get, path = PATH, tag = "sender", security(("messageSignature" = [])),
-    responses((status = 200, description = "The outcomes, and a last line", content((OutcomeLine = "application/x-ndjson"), (EndLine = "application/x-ndjson"))), Refusals),
+    responses((status = 200, description = "The outcomes (OutcomeLine), and a last line (EndLine)", content((String = "application/x-ndjson"))), Refusals),
 )]
 pub(crate) async fn outcomes(
     State(app): State<Arc<AnalyticsState>>,

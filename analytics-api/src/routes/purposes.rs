@@ -9,8 +9,9 @@ use utoipa::ToSchema;
 use web::Failure;
 
 use crate::answers::{ByTrust, Refusals};
+use crate::format::column::{RowColumn, integer, text};
 use crate::format::reply::Complete;
-use crate::format::table::{Table, Tabular};
+use crate::format::table::{Table, TableError, Tabular};
 use crate::parameters::{CLIENTS, DOMAIN, ENTRIES, MEMBERS, Query, RANGE, ROWS};
 use crate::receipt_query::ReceiptQuery;
 use crate::selection;
@@ -42,11 +43,16 @@ struct PurposeUsage {
 }
 
 impl Tabular for PurposeList {
-    fn columns(&self) -> Vec<&'static str> {
-        vec!["purpose", "receiptCount", "provenReceiptCount", "uniqueClients"]
+    fn columns(&self) -> Vec<RowColumn> {
+        vec![
+            text("purpose"),
+            integer("receiptCount"),
+            integer("provenReceiptCount"),
+            integer("uniqueClients"),
+        ]
     }
 
-    fn rows(&self, table: &mut Table) -> Result<(), serde_json::Error> {
+    fn rows(&self, table: &mut Table) -> Result<(), TableError> {
         self.purposes.iter().try_for_each(|row| table.row(row, &[]))
     }
 }
@@ -57,7 +63,7 @@ impl Tabular for PurposeList {
 #[utoipa::path(
     get, path = PATH, tag = "analytics", security(("apiKey" = [])),
     responses(
-        (status = 200, description = "The purposes", content((Complete<PurposeList> = "application/json"), (String = "text/csv"), (String = "application/x-ndjson"))),
+        (status = 200, description = "The purposes", content((Complete<PurposeList> = "application/json"), (String = "text/csv"), (String = "application/x-ndjson"), (String = "application/vnd.apache.parquet"))),
         Refusals,
     ),
 )]

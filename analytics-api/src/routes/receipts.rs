@@ -17,8 +17,9 @@ use web::{Failure, rfc3339_ms};
 use super::receipt::sha256;
 use crate::answers::Refusals;
 use crate::cursor::ListCursor;
+use crate::format::column::{RowColumn, flag, instant, integer, text};
 use crate::format::reply::Complete;
-use crate::format::table::{RowFormat, Table};
+use crate::format::table::{RowFormat, Table, TableError};
 use crate::labels::{Labelled, Labels};
 use crate::parameters::{CLIENTS, CURSOR, DOMAIN, ENTRIES, MEMBERS, Query, RANGE, ROWS, ROWS_LIMIT};
 use crate::receipt_query::ReceiptQuery;
@@ -93,31 +94,31 @@ pub(crate) struct ListedReceipt {
     before_verification: bool,
 }
 
-const COLUMNS: [&str; 24] = [
-    "receiptId",
-    "timestamp",
-    "receivedAt",
-    "publisher",
-    "entryId",
-    "title",
-    "url",
-    "clientId",
-    "clientName",
-    "clientVersion",
-    "organization",
-    "purpose",
-    "context",
-    "datasetId",
-    "modelId",
-    "payloadHash",
-    "occurrences",
-    "signatureAlgorithm",
-    "keyFingerprint",
-    "operator",
-    "trust",
-    "clientIdClaimedBy",
-    "beforeVerification",
-    "cursor",
+const COLUMNS: [RowColumn; 24] = [
+    text("receiptId"),
+    instant("timestamp"),
+    instant("receivedAt"),
+    text("publisher"),
+    text("entryId"),
+    text("title"),
+    text("url"),
+    text("clientId"),
+    text("clientName"),
+    text("clientVersion"),
+    text("organization"),
+    text("purpose"),
+    text("context"),
+    text("datasetId"),
+    text("modelId"),
+    text("payloadHash"),
+    integer("occurrences"),
+    text("signatureAlgorithm"),
+    text("keyFingerprint"),
+    text("operator"),
+    text("trust"),
+    text("clientIdClaimedBy"),
+    flag("beforeVerification"),
+    text("cursor"),
 ];
 
 impl ListedReceipt {
@@ -218,9 +219,7 @@ impl PageWalk {
         let last = receipts.len().saturating_sub(1);
         for (at, receipt) in receipts.iter().enumerate() {
             let cursor = cursor.as_deref().filter(|_| at == last);
-            table
-                .row(receipt, &[("cursor", cursor)])
-                .map_err(|_| "a receipt can't be written as JSON")?;
+            table.row(receipt, &[("cursor", cursor)]).map_err(unwritable)?;
         }
         Ok(page.next)
     }
@@ -234,15 +233,18 @@ impl PageWalk {
         mut rows: u32,
         pieces: &web::stream::PieceWriter,
     ) -> Result<Vec<u8>, BrokenOff> {
-        let mut table = Table::new(form, COLUMNS.to_vec());
+        let mut table = Table::new(form, COLUMNS.to_vec()).map_err(unwritable)?;
         let mut page = first;
         loop {
             rows = rows.saturating_sub(u32::try_from(page.receipts.len()).unwrap_or(u32::MAX));
             let next = self.write(page, &mut table).await?;
             let Some(next) = next.filter(|_| rows > 0) else {
-                return Ok(table.take());
+                return table.end().map_err(unwritable);
             };
-            pieces.send(table.take()).await?;
+            let written = table.take().map_err(unwritable)?;
+            if !written.is_empty() {
+                pieces.send(written).await?;
+            }
             let asked = self.app.ask(&self.principal.account_id, async |_| {
                 self.page(Some(next), rows.min(PAGE_MAX)).await
             });
@@ -257,14 +259,15 @@ impl PageWalk {
 /// an order of what never changes: each receipt that stood there when the first page was requested
 /// is in exactly one of them, whatever comes meanwhile.
 ///
-/// As JSON a page of at most 1,000. As CSV or lines of JSON a stream: the last row of every 1,000,
+/// As JSON a page of at most 1,000. As rows a stream: the last row of every 1,000,
 /// and of the whole if there are more, has a `cursor`. A stream that broke off is gone on with by
 /// the last cursor that arrived. It breaks off after ten minutes, or if nobody reads on for one; a
-/// page that broke off is recognised by its missing end.
+/// page that broke off is recognised by its missing end. A Parquet file has its end last: without
+/// that it can't be read.
 #[utoipa::path(
     get, path = PATH, tag = "analytics", security(("apiKey" = [])),
     responses(
-        (status = 200, description = "The receipts", content((Complete<ReceiptList> = "application/json"), (String = "text/csv"), (String = "application/x-ndjson"))),
+        (status = 200, description = "The receipts", content((Complete<ReceiptList> = "application/json"), (String = "text/csv"), (String = "application/x-ndjson"), (String = "application/vnd.apache.parquet"))),
         Refusals,
     ),
 )]
@@ -319,6 +322,11 @@ pub(crate) async fn receipts(
         walk.produce(form, first, rows, &pieces).await
     });
     Ok(reply.stream(body, &completeness))
+}
+
+fn unwritable(error: TableError) -> BrokenOff {
+    tracing::error!(%error, "a receipt can't be written");
+    "a receipt can't be written"
 }
 
 fn too_many(own: bool) -> Failure {

@@ -15,8 +15,9 @@ use super::TOP;
 use crate::access::Access;
 use crate::answers;
 use crate::cursor::ListCursor;
+use crate::format::column::{RowColumn, instant, integer, text};
 use crate::format::reply::{Complete, Reply};
-use crate::format::table::{Table, Tabular};
+use crate::format::table::{Table, TableError, Tabular};
 use crate::parameters::{BY_REASON, CURSOR, DOMAIN, Query, RANGE, REASON, REFUSALS_LIMIT, ROWS};
 use crate::selection::OpenRange;
 use crate::state::AnalyticsState;
@@ -84,23 +85,23 @@ impl From<Refusal> for Refused {
 }
 
 impl Tabular for Refusals {
-    fn columns(&self) -> Vec<&'static str> {
+    fn columns(&self) -> Vec<RowColumn> {
         if self.grouped {
-            return vec!["reason", "refusals"];
+            return vec![text("reason"), integer("refusals")];
         }
         vec![
-            "receivedAt",
-            "reason",
-            "detail",
-            "receiptId",
-            "publisher",
-            "clientId",
-            "requestId",
-            "cursor",
+            instant("receivedAt"),
+            text("reason"),
+            text("detail"),
+            text("receiptId"),
+            text("publisher"),
+            text("clientId"),
+            text("requestId"),
+            text("cursor"),
         ]
     }
 
-    fn rows(&self, table: &mut Table) -> Result<(), serde_json::Error> {
+    fn rows(&self, table: &mut Table) -> Result<(), TableError> {
         for (reason, count) in self.by_reason.iter().filter(|_| self.grouped) {
             table.row(&json!({"reason": reason, "refusals": *count}), &[])?;
         }
@@ -120,12 +121,12 @@ fn as_map<S: Serializer>(counts: &[(String, u64)], serializer: S) -> Result<S::O
 /// Refusals
 ///
 /// Rejected receipts, by the time of their arrival: counts by reason, and a page of them, newest
-/// first. As CSV or lines of JSON the page, whose last row has a `cursor` if there are more, or
+/// first. As rows the page, whose last row has a `cursor` if there are more, or
 /// with `groupBy=reason` the counts.
 #[utoipa::path(
     get, path = PATH, tag = "analytics", security(("apiKey" = [])),
     responses(
-        (status = 200, description = "The refusals", content((Complete<Refusals> = "application/json"), (String = "text/csv"), (String = "application/x-ndjson"))),
+        (status = 200, description = "The refusals", content((Complete<Refusals> = "application/json"), (String = "text/csv"), (String = "application/x-ndjson"), (String = "application/vnd.apache.parquet"))),
         answers::Refusals,
     ),
 )]

@@ -4,14 +4,15 @@
 use serde::Serialize;
 
 use crate::answers::{ClientCount, ContentCount, OperatorCount, PurposeCounts, TotalsByTrust};
-use crate::format::table::Table;
+use crate::format::column::{RowColumn, integer, text};
+use crate::format::table::{Table, TableError};
 use crate::signers::Signer;
 
 /// The columns; with a period to compare with there is one more.
-pub(crate) fn columns(compared: bool) -> Vec<&'static str> {
-    let mut columns = vec!["measure", "key", "label", "value"];
+pub(crate) fn columns(compared: bool) -> Vec<RowColumn> {
+    let mut columns = vec![text("measure"), text("key"), text("label"), integer("value")];
     if compared {
-        columns.push("previous");
+        columns.push(integer("previous"));
     }
     columns
 }
@@ -32,7 +33,7 @@ pub(crate) struct SummaryRows<'a>(Vec<SummaryRow<'a>>);
 
 impl<'a> SummaryRows<'a> {
     /// Writes the rows into a table with [`columns`].
-    pub(crate) fn write(self, table: &mut Table) -> Result<(), serde_json::Error> {
+    pub(crate) fn write(self, table: &mut Table) -> Result<(), TableError> {
         self.0.iter().try_for_each(|row| table.row(row, &[]))
     }
 

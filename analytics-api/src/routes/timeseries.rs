@@ -22,8 +22,9 @@ pub(crate) use self::question::GROUPS;
 use self::question::{CLIENT_GROUP, Period, TimeseriesQuery};
 use crate::access::Access;
 use crate::answers::{ByTrust, Refusals};
+use crate::format::column::{RowColumn, instant, integer, text};
 use crate::format::reply::{Complete, Reply};
-use crate::format::table::{Table, Tabular};
+use crate::format::table::{Table, TableError, Tabular};
 use crate::parameters::{
     CLIENTS, COMPARE, DOMAIN, ENTRIES, GROUP_BY, INTERVAL, MEMBERS, METRIC, Query, RANGE, ROWS, SERIES_LIMIT,
 };
@@ -214,20 +215,22 @@ impl TimeseriesQuery {
 }
 
 impl Tabular for Timeseries {
-    fn columns(&self) -> Vec<&'static str> {
-        let period = self.previous.as_ref().map(|_| "period");
-        let mut columns: Vec<&'static str> = period.into_iter().collect();
+    fn columns(&self) -> Vec<RowColumn> {
+        let period = self.previous.as_ref().map(|_| text("period"));
+        let mut columns: Vec<RowColumn> = period.into_iter().collect();
         for (group, label) in self.group_by.iter().zip(LABELS) {
-            columns.push(group);
+            columns.push(text(group));
             // The other part of a client.
-            columns.extend((*group == CLIENT_GROUP).then_some("keyFingerprint"));
-            columns.push(label);
+            columns.extend((*group == CLIENT_GROUP).then_some(text("keyFingerprint")));
+            columns.push(text(label));
         }
-        columns.extend(["start", "local", "value", "proven", "unproven"]);
+        // `local` stays a text: Parquet has no offsets.
+        columns.extend([instant("start"), text("local")]);
+        columns.extend(["value", "proven", "unproven"].map(integer));
         columns
     }
 
-    fn rows(&self, table: &mut Table) -> Result<(), serde_json::Error> {
+    fn rows(&self, table: &mut Table) -> Result<(), TableError> {
         self.values.rows(table, "current", &self.group_by)?;
         let previous = self.previous.as_ref();
         previous.map_or(Ok(()), |previous| {
@@ -237,7 +240,7 @@ impl Tabular for Timeseries {
 }
 
 impl Values {
-    fn rows(&self, table: &mut Table, period: &str, group_by: &[&str]) -> Result<(), serde_json::Error> {
+    fn rows(&self, table: &mut Table, period: &str, group_by: &[&str]) -> Result<(), TableError> {
         let period = ("period", Some(period));
         for point in self.points.iter().flatten() {
             table.row(point, &[period])?;
@@ -262,14 +265,14 @@ impl Values {
 ///
 /// A value for each interval of the range, 0 where nothing was; the last 60 minutes, 48 hours, 30
 /// days, 26 weeks or 12 months if no range is given. Points of receipts add up to the range's
-/// total; those of distinct clients and entries don't. As CSV or lines of JSON a row for each
+/// total; those of distinct clients and entries don't. As rows a row for each
 /// point: `start`, `local`, `value`, before them the group's key under the name of the group, of
 /// clients `keyFingerprint`, and `label` (of a second group `secondLabel`), and with
 /// `compare` `period` (`current` or `previous`) before all.
 #[utoipa::path(
     get, path = PATH, tag = "analytics", security(("apiKey" = [])),
     responses(
-        (status = 200, description = "The values", content((Complete<Timeseries> = "application/json"), (String = "text/csv"), (String = "application/x-ndjson"))),
+        (status = 200, description = "The values", content((Complete<Timeseries> = "application/json"), (String = "text/csv"), (String = "application/x-ndjson"), (String = "application/vnd.apache.parquet"))),
         Refusals,
     ),
 )]

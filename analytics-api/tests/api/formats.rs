@@ -10,7 +10,14 @@ use serde_json::Value;
 use crate::rows::{client, entry, receipt};
 use crate::stack::Stack;
 
-fn addresses() -> Vec<String> {
+const ACCEPTED: [&str; 4] = [
+    "application/json",
+    "text/csv",
+    "application/x-ndjson",
+    "application/vnd.apache.parquet",
+];
+
+pub(crate) fn addresses() -> Vec<String> {
     let mut all: Vec<String> = [
         "dashboard",
         "timeseries",
@@ -35,6 +42,7 @@ pub(crate) async fn every_endpoint_in_every_format(stack: &Stack) {
             ("application/json", "application/json"),
             ("text/csv", "text/csv; charset=utf-8; header=present"),
             ("application/x-ndjson", "application/x-ndjson"),
+            ("application/vnd.apache.parquet", "application/vnd.apache.parquet"),
         ] {
             let answer = stack.get(&path, &[("accept", accept)]).await;
             assert_eq!((answer.status, answer.header("content-type")), (200, kind), "{path}");
@@ -45,6 +53,10 @@ pub(crate) async fn every_endpoint_in_every_format(stack: &Stack) {
             );
             assert_eq!(answer.header("vary"), "accept, accept-encoding, authorization, cookie");
             assert_eq!(answer.header("x-content-type-options"), "nosniff");
+            if kind == "application/vnd.apache.parquet" {
+                assert!(answer.body.starts_with(b"PAR1") && answer.body.ends_with(b"PAR1"));
+                continue;
+            }
             let text = answer.text();
             match accept {
                 "application/json" => assert_eq!(answer.json()["completeThrough"], stack.complete_through()),
@@ -93,14 +105,15 @@ pub(crate) async fn formats_by_the_address(stack: &Stack) {
             ("json", "application/json"),
             ("csv", "text/csv"),
             ("ndjson", "application/x-ndjson"),
+            ("parquet", "application/vnd.apache.parquet"),
         ] {
             let expected = stack.get(&path, &[("accept", accept)]).await;
             let browsers = "text/html,application/xhtml+xml;q=0.9,image/png";
             let address = format!("{path}?format={format}");
             let answer = stack.get(&address, &[("accept", browsers)]).await;
             assert_eq!(
-                (answer.status, answer.header("content-type"), answer.text()),
-                (200, expected.header("content-type"), expected.text()),
+                (answer.status, answer.header("content-type"), &answer.body),
+                (200, expected.header("content-type"), &expected.body),
                 "{address}"
             );
             let name = answer.header("content-disposition");
@@ -108,6 +121,14 @@ pub(crate) async fn formats_by_the_address(stack: &Stack) {
                 name.ends_with(&format!(".{format}\"")),
                 format != "json",
                 "{address} {name}"
+            );
+            let range = "from=2025-01-01&to=2125-01-01T00:00:00Z";
+            let ranged = stack.get(&format!("{address}&{range}"), &[]).await;
+            let end = format!("-from-2025-01-01-to-2125-01-01T000000Z.{format}\"");
+            let name = ranged.header("content-disposition");
+            assert!(
+                ranged.status == 400 || name.ends_with(&end) == (format != "json"),
+                "{name}"
             );
         }
         let refused = stack.get(&format!("{path}?format=xlsx"), &[]).await;
@@ -216,7 +237,7 @@ pub(crate) async fn tags_and_revalidation(stack: &Stack) {
         .await;
     let before = stack.progress.complete_ms.load(Ordering::SeqCst);
     for path in addresses() {
-        for accept in ["application/json", "text/csv", "application/x-ndjson"] {
+        for accept in ACCEPTED {
             if path.ends_with("/receipts") && accept != "application/json" {
                 continue;
             }
@@ -274,7 +295,7 @@ pub(crate) async fn tags_and_revalidation(stack: &Stack) {
 pub(crate) async fn heads(stack: &Stack) {
     let bearer = format!("Bearer {}", stack.keys.publisher);
     for path in addresses() {
-        for accept in ["application/json", "text/csv", "application/x-ndjson"] {
+        for accept in ACCEPTED {
             let headers = [("authorization", bearer.as_str()), ("accept", accept)];
             let got = stack.send("GET", &path, &headers).await;
             let answer = stack.send("HEAD", &path, &headers).await;
@@ -344,6 +365,18 @@ pub(crate) async fn words_of_strangers(stack: &Stack) {
     for (id, _) in titles {
         accounts.erase_entry(&account, "key:test", id, None).await.unwrap();
     }
+}
+
+pub(crate) async fn each_answer_has_an_example_that_fits_its_schema(stack: &Stack) {
+    // Short ones of what other scenarios request at length.
+    for rows in ["receipts?limit=1", "timeseries?from=2026-03-24&to=2026-03-27"] {
+        stack.get(&format!("/api/v1/analytics/{rows}&format=ndjson"), &[]).await;
+    }
+    let document = analytics_api::document().to_json().unwrap();
+    if let Some(p) = std::env::var_os("DUMP") {
+        std::fs::write(p, analytics_api::document().to_pretty_json().unwrap() + "\n").unwrap();
+    }
+    test_engines::examples::check(&document).unwrap();
 }
 
 pub(crate) async fn the_document(stack: &Stack) {

@@ -99,6 +99,28 @@ pub(crate) async fn receipts_as_a_stream(stack: &Stack) {
     );
 }
 
+/// Long lists are few pages, whose rows are complete with their names and URLs.
+pub(crate) async fn rankings_of_long_pages(stack: &Stack) {
+    for (list, id, named) in [("content", "entryId", "url"), ("clients", "clientId", "name")] {
+        let (mut seen, mut cursor) = (BTreeSet::new(), String::new());
+        for rows in [1_000, 1_000, 500] {
+            let path = format!("/api/v1/analytics/{list}?sort={id}&limit=1000{cursor}");
+            let answer = stack.server.get(&path, &stack.keys.bulk, &[]).await;
+            assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+            assert_eq!(answer.header("x-ratelimit-cost"), "4", "{path}");
+            let answer = answer.json();
+            let page = answer[list].as_array().unwrap();
+            assert_eq!(page.len(), rows, "{path}");
+            assert!(page.iter().all(|row| row[named] != ""), "{path}");
+            seen.extend(page.iter().map(|row| row[id].to_string()));
+            cursor = answer["nextCursor"]
+                .as_str()
+                .map_or(String::new(), |next| format!("&cursor={next}"));
+        }
+        assert_eq!((seen.len(), cursor.as_str()), (BULK_RECEIPTS as usize, ""));
+    }
+}
+
 pub(crate) async fn a_stream_of_many_pages(stack: &Stack) {
     let rows = async |query: &str| -> Vec<Value> {
         let headers = [("accept", "application/x-ndjson")];

@@ -7,6 +7,7 @@ mod availability;
 mod formats;
 mod lists;
 mod numbers;
+mod parquet;
 mod progress;
 mod queries;
 mod rows;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         numbers::csv_beside_the_period_before,
         lists::receipts_as_a_stream,
         lists::a_stream_of_many_pages,
+        lists::rankings_of_long_pages,
         lists::a_cursor_says_where_and_not_whose,
         lists::refusals_as_rows,
         trust::operators_and_keys_are_read_in_any_form,
@@ -47,7 +49,9 @@ fn main() -> ExitCode {
         formats::tags_and_revalidation,
         formats::heads,
         formats::words_of_strangers,
+        formats::each_answer_has_an_example_that_fits_its_schema,
         formats::the_document,
+        parquet::files_have_the_values_of_json,
         titles::entries_are_shown_by_their_own_titles,
         titles::an_account_store_that_fails_costs_only_the_titles,
         queries::documented_parameters,

@@ -210,7 +210,8 @@ pub(crate) fn refused() -> Vec<(&'static str, Option<Uuid>, &'static str, &'stat
     ]
 }
 
-/// The receipts of [`BULK`]: every five at one instant, every seventh seen twice.
+/// The receipts of [`BULK`]: each of an entry and a client of its own, every five at one instant,
+/// every seventh seen twice.
 fn push_bulk(rows: &mut Rows) {
     let numbers = (0..BULK_RECEIPTS).chain((0..BULK_RECEIPTS).step_by(7));
     for (offset, number) in (0_u128..).zip(numbers) {
@@ -221,6 +222,8 @@ fn push_bulk(rows: &mut Rows) {
             receipt_id,
             payload_hash: &payload_hash(receipt_id, 1),
             position: (2_u128 << 96) | offset << 16,
+            entry_id: Uuid::from_u128(u128::from(number) + 1),
+            client_id: Uuid::from_u128(u128::from(number) + 1),
             ..row(client(1), entry(1))
         });
     }

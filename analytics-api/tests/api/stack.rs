@@ -1,8 +1,8 @@
 //! The API over the real engine, a real account store and progress that the test sets.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use accounts::{Accounts, AccountsConfig, Scope, Tier};
 use analytics_api::{AnalyticsConfig, Deps};
@@ -10,6 +10,7 @@ use serde_json::Value;
 use service::health::Health;
 use service::rate_limit::{InProcessLimiter, QuotasConfig};
 use tempfile::TempDir;
+use test_engines::examples::ExampleFile;
 pub(crate) use test_engines::http::{Answer, HttpClient};
 use warehouse::{EmbeddedEngine, WarehouseConfig};
 
@@ -23,6 +24,13 @@ const COMPLETE_MS: i64 = 1_774_900_800_250;
 /// The limiter's clock is stopped, so that no window ends during a test: 30 s into a minute.
 pub(crate) const LIMITER_MS: i64 = 1_774_900_830_000;
 const DAY_MS: i64 = 86_400_000;
+
+/// The answers in the OpenAPI document.
+static EXAMPLES: LazyLock<ExampleFile> = LazyLock::new(|| {
+    let paths = analytics_api::document().paths.paths;
+    let paths = paths.into_keys().filter(|path| path.starts_with("/api/"));
+    ExampleFile::new(env!("CARGO_MANIFEST_DIR"), paths)
+});
 
 /// The keys of the tests, by what is special about them.
 pub(crate) struct Keys {
@@ -127,13 +135,16 @@ impl Stack {
 /// Requests over connections of their own.
 impl Server {
     pub(crate) async fn get(&self, path: &str, key: &str, headers: &[(&str, &str)]) -> Answer {
-        HttpClient::default().get(self.address, path, key, headers).await
+        let answer = HttpClient::default().get(self.address, path, key, headers).await;
+        EXAMPLES.record("GET", path, &answer);
+        answer
     }
 
     pub(crate) async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
-        HttpClient::default()
-            .send(self.address, method, path, headers, "")
-            .await
+        let client = HttpClient::default();
+        let answer = client.send(self.address, method, path, headers, "").await;
+        EXAMPLES.record(method, path, &answer);
+        answer
     }
 }
 

@@ -180,7 +180,7 @@ pub(crate) async fn claims_of_client_ids_flag_other_keys(stack: &Stack) {
     let answer = ok(stack, &format!("/api/v1/receipts/{}", receipt(32))).await;
     assert_eq!(answer["receipts"][0]["clientIdClaimedBy"], claims);
     let text = csv(stack, "/api/v1/analytics/clients?limit=1").await;
-    let row = format!(",unproven,{OPERATOR} claims.example,Another stranger,");
+    let row = format!(",unproven,\"{OPERATOR}; claims.example\",Another stranger,");
     assert!(text.contains(&row), "{text}");
 }
 

@@ -21,6 +21,7 @@ mod certificates;
 mod clickhouse;
 mod dns;
 mod engine;
+pub mod examples;
 pub mod fault_proxy;
 mod folder;
 pub mod http;

@@ -7,7 +7,7 @@
 //!   [`allowance`]: quotas of addresses;
 //!   [`client_address`]: whom they are counted for
 //! - [`params`]: the query string; [`json`]: JSON bodies
-//! - [`csv`]: cells of tables
+//! - [`format`]: formats of answers, and their rows; [`csv`]: cells of tables
 //! - [`compress`]: answers by gzip
 //! - [`cors`]: pages of other origins
 //! - [`etag`]: whether a client already has an answer
@@ -15,7 +15,8 @@
 //!   of its own
 //! - [`time`]: times in answers
 //! - [`problems`]: the pages that a problem's `type` names
-//! - [`openapi`]: what is the same in the documents of all APIs; [`docs`]: the page that shows one
+//! - [`openapi`]: what is the same in the documents of all APIs; [`examples`]: their examples;
+//!   [`docs`]: the page that shows one
 #![forbid(unsafe_code)]
 
 pub mod access;
@@ -27,7 +28,9 @@ pub mod csv;
 pub mod docs;
 pub mod envelope;
 pub mod etag;
+pub mod examples;
 mod failure;
+pub mod format;
 pub mod json;
 pub mod openapi;
 pub mod params;

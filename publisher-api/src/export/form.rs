@@ -37,11 +37,11 @@ impl ExportFormat {
         }
     }
 
-    /// The name that a browser gives the download.
-    pub(crate) fn file_name(self) -> &'static str {
+    /// Name in the query string, and ending of the download.
+    pub(crate) fn name(self) -> &'static str {
         match self {
-            Self::Ndjson => "export.ndjson",
-            Self::Csv { .. } => "export.csv",
+            Self::Ndjson => "ndjson",
+            Self::Csv { .. } => "csv",
         }
     }
 

@@ -16,11 +16,13 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use warehouse::{BeforeVerification, Filter, RejectedFilter};
+use web::format::file_name;
 use web::params::{InvalidQuery, Params};
 use web::{Failure, rfc3339_ms};
 
 use super::key_domains;
 use super::paging::cursor;
+use super::times::range;
 use crate::erasing::scope;
 use crate::export::cursor::{ExportCursor, StoreCursor};
 use crate::export::form::ExportFormat;
@@ -207,6 +209,8 @@ async fn receipts(app: &PublisherState, principal: &Principal) -> Result<Receipt
     params(
         ("format" = Option<String>, Query, description = "ndjson (if it isn't given) or csv", pattern = "^(ndjson|csv)$"),
         ("collection" = Option<String>, Query, description = "Only this one; csv needs it"),
+        ("from" = Option<String>, Query, description = "Only receipts of this time (RFC 3339, or a date in UTC) or later, by their timestamp, or refusals by their arrival; needs `collection`"),
+        ("to" = Option<String>, Query, description = "Only those before this time"),
         ("bom" = Option<bool>, Query, description = "Whether csv begins with a byte order mark, by which Excel recognises UTF-8"),
         ("cursor" = Option<String>, Query, description = "Where to go on", max_length = 8192),
     ),
@@ -221,7 +225,7 @@ async fn export_all(
     uri: Uri,
 ) -> Result<Response, Failure> {
     key_domains::allow_account(&principal, "this shows data of")?;
-    let params = Params::parse(&uri, &["format", "collection", "bom", "cursor"])?;
+    let params = Params::parse(&uri, &["format", "collection", "from", "to", "bom", "cursor"])?;
     let bom = params.flag("bom")?;
     let forms = [("ndjson", ExportFormat::Ndjson), ("csv", ExportFormat::Csv { bom })];
     let form = params.choice("format", &forms)?.unwrap_or(ExportFormat::Ndjson);
@@ -231,10 +235,17 @@ async fn export_all(
         let detail = format!("csv is one table: name one of {}", export::names().join(", "));
         return Err(InvalidQuery::new("collection", detail).into());
     }
+    let has_times = only.is_some_and(|only| [export::RECEIPTS, export::REFUSALS].contains(&numbered[only].0));
+    let times = range(&params)?;
+    if times.is_some() && !has_times {
+        let detail = "from and to are of receipts and refusals: name one of these collections";
+        return Err(InvalidQuery::new("collection", detail).into());
+    }
     let walk = Walk {
         deps: app.deps.clone(),
         principal,
         only,
+        times: times.unwrap_or(i64::MIN..i64::MAX),
     };
     let cursor = match params.get("cursor") {
         None => walk.begin(),
@@ -250,12 +261,13 @@ async fn export_all(
     let head = form.begin(cursor.collection, params.get("cursor").is_some());
     // The first page before the head is sent: an engine that is away is a 503, not a stream that
     // breaks off.
-    let first = walk.next(cursor).await?;
+    let first = walk.next(cursor, export::RECEIPTS_MAX).await?;
+    let rows = params.get("collection").unwrap_or("export");
     let headers = [
         (header::CONTENT_TYPE, form.media().to_owned()),
         (
             header::CONTENT_DISPOSITION,
-            format!("attachment; filename=\"{}\"", form.file_name()),
+            format!("attachment; filename=\"{}.{}\"", file_name(rows, &params), form.name()),
         ),
         (header::CACHE_CONTROL, "no-store".to_owned()),
     ];

@@ -16,11 +16,14 @@ use http::{HeaderMap, StatusCode, Uri, header};
 use service::problem::Kind;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use web::params::{InvalidQuery, Params, parse_uuid, shortened};
+use web::format::Format;
+use web::format::table::Table;
+use web::params::{InvalidQuery, Params, parse_uuid};
 use web::{Failure, json};
 
 use self::shape::{CreateAnswer, EntryBody, EntryPatch, EntryRequest, ListAnswer};
 use super::paging::cursor;
+use super::times::instant;
 use crate::state::PublisherState;
 use web::openapi::{BodyRefusals, ProblemBody, Refusals};
 
@@ -33,6 +36,8 @@ const PARAMETERS: &[&str] = &[
     "createdFrom",
     "createdTo",
     "updatedFrom",
+    "format",
+    "bom",
 ];
 /// Entries of a page when the query gives no `limit`.
 const PAGE: u32 = 100;
@@ -107,7 +112,7 @@ async fn create(
 ///
 /// A page may have fewer entries than `limit`, or none, and still a `nextCursor`: continue until
 /// there is none. An entry that is there all the while is shown once, whatever is written
-/// meanwhile.
+/// meanwhile. As rows (CSV, lines of JSON, Parquet), the last one has a `cursor` if there are more.
 #[utoipa::path(
     get, path = PATH, tag = "entries", security(("apiKey" = [])),
     params(
@@ -118,29 +123,56 @@ async fn create(
         ("createdFrom" = Option<String>, Query, description = "Created at this time (RFC 3339) or later", format = DateTime),
         ("createdTo" = Option<String>, Query, description = "Created before this time", format = DateTime),
         ("updatedFrom" = Option<String>, Query, description = "Created or rectified at this time or later", format = DateTime),
+        ("format" = Option<String>, Query, description = "The form of the answer, whatever Accept says", pattern = "^(json|csv|ndjson|parquet)$"),
+        ("bom" = Option<bool>, Query, description = "Whether csv begins with a byte order mark, by which Excel recognises UTF-8"),
     ),
-    responses((status = 200, description = "A page", body = ListAnswer), Refusals),
+    responses(
+        (status = 200, description = "A page", content((ListAnswer = "application/json"), (String = "text/csv"), (String = "application/x-ndjson"), (String = "application/vnd.apache.parquet"))),
+        (status = 406, description = "None of the forms is accepted", body = ProblemBody, content_type = "application/problem+json"),
+        Refusals,
+    ),
 )]
 async fn list(
     State(app): State<Arc<PublisherState>>,
     Extension(principal): Extension<Arc<Principal>>,
+    headers: HeaderMap,
     uri: Uri,
-) -> Result<Json<ListAnswer>, Failure> {
+) -> Result<Response, Failure> {
     let params = Params::parse(&uri, PARAMETERS)?;
+    let format = Format::wanted(&headers, &params)?;
+    let bom = params.flag("bom")?;
     let limit = params.count("limit", accounts::ENTRY_PAGE_MAX)?.unwrap_or(PAGE);
-    let after = cursor(&params)?;
+    let mut after = cursor(&params)?;
     let filter = EntryFilter {
         key: principal.limit.clone(),
         ..filter(&params)?
     };
+    let form = format.rows(bom);
     let accounts = &app.deps.accounts;
-    let page = accounts
-        .entry_page(&principal.account_id, &filter, after.as_ref(), limit)
-        .await?;
-    Ok(Json(ListAnswer {
+    let page = loop {
+        let page = accounts
+            .entry_page(&principal.account_id, &filter, after.as_ref(), limit)
+            .await?;
+        // The cursor of rows is in the last one: without a row it would be lost.
+        if page.next.is_none() || !page.items.is_empty() || form.is_none() {
+            break page;
+        }
+        after = page.next;
+    };
+    let answer = ListAnswer {
         entries: page.items.into_iter().map(EntryBody::from).collect(),
         next_cursor: page.next.map(|next| next.to_string()),
-    }))
+    };
+    match form {
+        None => Ok(Json(answer).into_response()),
+        Some(form) => {
+            let rows = Table::whole(form, &answer).map_err(|error| {
+                tracing::error!(%error, "entries can't be written");
+                Failure::new(Kind::Internal, "the request id finds the cause in the log")
+            })?;
+            Ok((format.file("entries"), rows).into_response())
+        }
+    }
 }
 
 /// Get an entry
@@ -350,20 +382,11 @@ fn filter(params: &Params) -> Result<EntryFilter, InvalidQuery> {
     Ok(EntryFilter {
         domain: domain.map(|domain| domain.to_string()),
         text: text.map(str::to_owned),
-        created_from_ms: time(params, "createdFrom")?,
-        created_to_ms: time(params, "createdTo")?,
-        updated_from_ms: time(params, "updatedFrom")?,
+        created_from_ms: instant(params, "createdFrom")?,
+        created_to_ms: instant(params, "createdTo")?,
+        updated_from_ms: instant(params, "updatedFrom")?,
         key: None,
     })
-}
-
-fn time(params: &Params, name: &str) -> Result<Option<i64>, InvalidQuery> {
-    let Some(value) = params.get(name) else { return Ok(None) };
-    let at: jiff::Timestamp = value.parse().map_err(|_| {
-        let detail = format!("\"{}\" is no time as 2026-01-31T12:00:00Z", shortened(value));
-        InvalidQuery::new(name, detail)
-    })?;
-    Ok(Some(at.as_millisecond()))
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ mod paging;
 pub(crate) mod sessions;
 pub(crate) mod sign_in;
 mod sign_in_page;
+mod times;
 pub(crate) mod trusted;
 pub(crate) mod user;
 pub(crate) mod verification;

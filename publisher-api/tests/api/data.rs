@@ -195,6 +195,58 @@ async fn an_export_is_gone_on_with_from_any_of_its_cursors() {
 }
 
 #[tokio::test]
+async fn receipts_and_refusals_are_exported_by_time() {
+    // Receipts of 07:00 the day before, of 08:00 and of 09:00; refusals of 08:00.
+    let warehouse = engine::warehouse().await;
+    for (hour, numbers) in [(-1, 0..300_u64), (0, 300..900), (1, 900..1_000)] {
+        let at_ms = START_MS - DAY_MS + hour * 3_600_000;
+        engine::insert(&warehouse, "example.com", at_ms, numbers).await;
+    }
+    engine::refuse(&warehouse, "example.com", START_MS - DAY_MS, 6_000).await;
+    let stack = Stack::start_with(PublisherConfig::default(), |deps| deps.warehouse = warehouse).await;
+    let key = stack.key("example.com", READ).await;
+    for (collection, times, expected) in [
+        ("receipts", "", 1_000),
+        ("receipts", "&from=2027-01-14T08:00:00Z", 700),
+        ("receipts", "&to=2027-01-14T08:00:00Z", 300),
+        (
+            "receipts",
+            "&from=2027-01-14T09:00:00%2B01:00&to=2027-01-14T08:00:00.001Z",
+            600,
+        ),
+        ("receipts", "&from=2027-01-14&to=2027-01-15", 1_000),
+        ("receipts", "&from=2027-01-15", 0),
+        ("refusals", "&from=2027-01-14T08:00:00Z", 1),
+        ("refusals", "&to=2027-01-14T08:00:00Z", 0),
+    ] {
+        let path = format!("{EXPORT}?collection={collection}{times}");
+        let answer = stack.server.get(&path, &key).await;
+        assert_eq!(answer.status, 200, "{path}");
+        let (rows, cursors, _) = read(&answer.text());
+        assert_eq!(rows.get(collection).map_or(0, Vec::len), expected, "{path}");
+        // What follows a cursor is of the same range.
+        if let Some((cursor, before)) = cursors.first() {
+            let rest = stack.server.get(&format!("{path}&cursor={cursor}"), &key).await;
+            let rest = read(&rest.text()).0;
+            assert_eq!(rest.get(collection).map_or(0, Vec::len), expected - before, "{path}");
+        }
+    }
+    let path = format!("{EXPORT}?collection=receipts&format=csv&from=2027-01-14&to=2027-01-15");
+    let answer = stack.server.get(&path, &key).await;
+    let name = "attachment; filename=\"receipts-from-2027-01-14-to-2027-01-15.csv\"";
+    assert_eq!(answer.header("content-disposition"), name);
+    for query in [
+        "from=2027-01-14",
+        "collection=keys&to=2027-01-14",
+        "collection=receipts&from=yesterday",
+        "collection=receipts&from=2027-01-15&to=2027-01-14",
+    ] {
+        let path = format!("{EXPORT}?{query}");
+        stack.server.get(&path, &key).await.refused(400, "invalid_query");
+    }
+}
+
+#[tokio::test]
 async fn a_table_is_safe_to_open() {
     let stack = filled(201).await;
     let key = stack.key("example.com", BOTH).await;

@@ -442,3 +442,55 @@ async fn lists_are_read_in_pages() {
         .expect(200);
     assert_eq!(page["entries"], json!([]), "none of theirs are on it");
 }
+
+#[tokio::test]
+async fn lists_are_read_as_rows() {
+    let stack = Stack::start().await;
+    let key = stack.key("example.com", ALL).await;
+    for number in 1..=5 {
+        let mut request = request(number);
+        request["authors"] = json!(["Ada Lovelace", "=Grace"]);
+        stack.server.json("POST", PATH, &key, &request).await.expect(201);
+        stack.pass_ms(1_000);
+    }
+    let all = stack.server.get(PATH, &key).await.expect(200);
+    let (mut rows, mut path) = (Vec::new(), format!("{PATH}?format=ndjson&limit=2"));
+    loop {
+        let answer = stack.server.get(&path, &key).await;
+        let name = answer.header("content-disposition");
+        assert_eq!(name, "attachment; filename=\"entries.ndjson\"");
+        let lines = answer.text();
+        rows.extend(lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()));
+        let Some(cursor) = rows.last().unwrap()["cursor"].as_str() else {
+            break;
+        };
+        path = format!("{PATH}?format=ndjson&limit=2&cursor={cursor}");
+    }
+    assert_eq!(rows.len(), 5);
+    for (row, entry) in rows.iter().zip(all["entries"].as_array().unwrap()) {
+        for name in ["entryId", "url", "title", "domain", "createdAt", "updatedAt"] {
+            assert_eq!(row[name], entry[name]);
+        }
+        assert_eq!(row["authors"], "Ada Lovelace; =Grace");
+    }
+    let accepts = async |kind: &str, query: &str| {
+        let headers = [("accept", kind)];
+        let path = format!("{PATH}?limit=1{query}");
+        stack.server.ask("GET", &path, &key, &headers, "").await
+    };
+    let csv = accepts("text/csv", "&bom=true").await;
+    assert_eq!(csv.header("content-type"), "text/csv; charset=utf-8; header=present");
+    let text = csv.text();
+    let (head, row) = text.split_once("\r\n").unwrap();
+    assert_eq!(
+        head,
+        "\u{feff}entryId,url,title,authors,domain,createdAt,updatedAt,cursor"
+    );
+    assert!(row.contains(",\"Ada Lovelace; '=Grace\",example.com,"), "{row}");
+    let parquet = accepts("application/vnd.apache.parquet", "").await;
+    assert!(parquet.body.starts_with(b"PAR1") && parquet.body.ends_with(b"PAR1"));
+    accepts("image/png", "").await.refused(406, "not_acceptable");
+    accepts("*/*", "&format=xlsx").await.refused(400, "invalid_query");
+    // Nothing that fits: no row, and so no cursor is lost.
+    assert_eq!(accepts("application/x-ndjson", "&q=%25").await.text(), "");
+}

@@ -8,6 +8,7 @@ mod data;
 mod engine;
 mod entries;
 mod erasures;
+mod examples;
 mod interop;
 mod invitations;
 mod jwks_url;

@@ -3,8 +3,8 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use accounts::{Accounts, AccountsConfig, NewKey, Scope, Tier};
 use publisher_api::{AuthConfig, Authority, Deps, PublisherConfig};
@@ -12,6 +12,7 @@ use serde_json::Value;
 use service::health::Health;
 use service::rate_limit::{InProcessLimiter, QuotasConfig};
 use tempfile::TempDir;
+use test_engines::examples::ExampleFile;
 pub(crate) use test_engines::http::Answer;
 use test_engines::http::HttpClient;
 use tokio::net::TcpListener;
@@ -26,6 +27,13 @@ pub(crate) const DAY_MS: i64 = 86_400_000;
 pub(crate) const READ: &[Scope] = &[Scope::Read];
 pub(crate) const BOTH: &[Scope] = &[Scope::Read, Scope::Write];
 pub(crate) const ALL: &[Scope] = &[Scope::Read, Scope::Write, Scope::Erase];
+
+/// The answers in the OpenAPI document.
+static EXAMPLES: LazyLock<ExampleFile> = LazyLock::new(|| {
+    let paths = publisher_api::document().paths.paths;
+    let paths = paths.into_keys().filter(|path| path.starts_with("/api/"));
+    ExampleFile::new(env!("CARGO_MANIFEST_DIR"), paths)
+});
 
 pub(crate) struct Stack {
     pub(crate) deps: Deps,
@@ -153,6 +161,8 @@ impl Server {
     /// Any request.
     pub(crate) async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
         let body = body.to_owned();
-        self.client.send(self.address, method, path, headers, body).await
+        let answer = self.client.send(self.address, method, path, headers, body).await;
+        EXAMPLES.record(method, path, &answer);
+        answer
     }
 }

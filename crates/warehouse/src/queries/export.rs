@@ -4,11 +4,13 @@
 //! The order is of what never changes about a receipt: whatever is written meanwhile, each one that
 //! stood there when the first page was requested is in exactly one of them.
 
+use std::ops::Range;
+
 use clickhouse::Row;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::{FINAL_SETTINGS, QueryScope};
+use super::{FINAL_SETTINGS, QueryScope, TIME_MS_MAX, TIME_MS_MIN};
 use crate::{SqlStatement, Warehouse, WarehouseError};
 
 /// A cursor between two receipts: that of the last one seen.
@@ -173,23 +175,33 @@ const AFTER: [&str; 5] = [
 const UPTO: [&str; 5] = ["upto_publisher", "upto_ms", "upto_entry", "upto_receipt", "upto_hash"];
 
 impl Warehouse {
-    /// At most `rows_max` receipts that come after `after`, or the first ones; that there are fewer
-    /// doesn't mean that they are the last, that there are none does.
+    /// At most `rows_max` receipts of these timestamps, in milliseconds since the Unix epoch, that
+    /// come after `after`, or the first ones; that there are fewer doesn't mean that they are the
+    /// last, that there are none does.
     pub async fn export_receipts(
         &self,
         scope: &QueryScope,
+        times: &Range<i64>,
         after: Option<&ReceiptCursor>,
         rows_max: u64,
     ) -> Result<Vec<ExportedReceipt>, WarehouseError> {
         if scope.is_empty() {
             return Ok(Vec::new());
         }
-        let mut condition = scope.condition();
+        let mut condition = format!(
+            "{}
+            AND timestamp >= fromUnixTimestamp64Milli({{from_ms:Int64}}, 'UTC')
+            AND timestamp < fromUnixTimestamp64Milli({{to_ms:Int64}}, 'UTC')",
+            scope.condition()
+        );
         if after.is_some() {
             condition = format!("{condition} AND {}", beside("after", ">", ">"));
         }
         let bound = |call: SqlStatement| {
-            let call = scope.bind(call);
+            let call = scope
+                .bind(call)
+                .with("from_ms", times.start.clamp(TIME_MS_MIN, TIME_MS_MAX))
+                .with("to_ms", times.end.clamp(TIME_MS_MIN, TIME_MS_MAX));
             match after {
                 Some(after) => with_cursor(call, AFTER, after),
                 None => call,

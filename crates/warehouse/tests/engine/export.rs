@@ -2,6 +2,7 @@
 //! meanwhile.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use uuid::Uuid;
 use warehouse::{QueryScope, ReceiptCursor, Warehouse};
@@ -36,12 +37,23 @@ fn scope(publishers: &[&str]) -> QueryScope {
     QueryScope::of(publishers.iter().map(ToString::to_string).collect())
 }
 
+const EVER: Range<i64> = i64::MIN..i64::MAX;
+
 async fn walk(warehouse: &Warehouse, scope: &QueryScope, rows_max: u64) -> Vec<(ReceiptCursor, u64)> {
+    walk_of(warehouse, scope, &EVER, rows_max).await
+}
+
+async fn walk_of(
+    warehouse: &Warehouse,
+    scope: &QueryScope,
+    times: &Range<i64>,
+    rows_max: u64,
+) -> Vec<(ReceiptCursor, u64)> {
     let mut all = Vec::new();
     let mut after: Option<ReceiptCursor> = None;
     loop {
         let page = warehouse
-            .export_receipts(scope, after.as_ref(), rows_max)
+            .export_receipts(scope, times, after.as_ref(), rows_max)
             .await
             .unwrap();
         assert!(page.len() as u64 <= rows_max);
@@ -82,6 +94,13 @@ fn pages_of_any_size_hold_each_receipt_once() {
             .collect();
         assert_eq!(own, of_a);
         assert_eq!(walk(&warehouse, &scope(&[]), 7).await, []);
+        // From an instant on, and before one: ranges that meet at a receipt's time share none.
+        let cut = all[30].0.timestamp_ms;
+        for times in [i64::MIN..cut, cut..i64::MAX, cut..cut + 1, cut..cut] {
+            let within = |(key, _): &&(ReceiptCursor, u64)| times.contains(&key.timestamp_ms);
+            let expected: Vec<_> = all.iter().filter(within).cloned().collect();
+            assert_eq!(walk_of(&warehouse, &both, &times, 7).await, expected, "{times:?}");
+        }
     });
 }
 
@@ -96,7 +115,7 @@ fn everything_stored_is_reported() {
         )
         .await;
         let page = warehouse
-            .export_receipts(&scope(&["news.example"]), None, 10)
+            .export_receipts(&scope(&["news.example"]), &EVER, None, 10)
             .await
             .unwrap();
         let [one] = page.as_slice() else { panic!("{page:?}") };

@@ -7,6 +7,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use service::problem::{Kind, Problem};
 use utoipa::ToSchema;
 use uuid::Uuid;
+use web::format::column::{RowColumn, instant, text};
+use web::format::table::{Table, TableError, Tabular};
 use web::{Failure, rfc3339_ms};
 
 use crate::routes::key_domains;
@@ -242,6 +244,25 @@ pub(super) struct ListAnswer {
     pub(super) entries: Vec<EntryBody>,
     /// For the next page; null: this was the last one.
     pub(super) next_cursor: Option<String>,
+}
+
+impl Tabular for ListAnswer {
+    fn columns(&self) -> Vec<RowColumn> {
+        vec![
+            text("entryId"),
+            text("url"),
+            text("title"),
+            text("authors"),
+            text("domain"),
+            instant("createdAt"),
+            instant("updatedAt"),
+            text("cursor"),
+        ]
+    }
+
+    fn rows(&self, table: &mut Table) -> Result<(), TableError> {
+        table.page(&self.entries, self.next_cursor.as_deref())
+    }
 }
 
 /// Results of a bulk.

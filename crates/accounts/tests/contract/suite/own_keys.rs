@@ -71,7 +71,11 @@ async fn the_use_of_a_key_is_recorded_to_the_hour(fixture: Fixture) {
     wrong.replace_range(wrong.len() - 8.., "00000000");
     fixture.pass_ms(DAY_MS);
     assert!(accounts.authenticate(&wrong).await.is_err());
-    assert_eq!(stored().await.last_used_at_ms, Some(START_MS + HOUR_MS), "it wasn't the key");
+    assert_eq!(
+        stored().await.last_used_at_ms,
+        Some(START_MS + HOUR_MS),
+        "it wasn't the key"
+    );
 }
 
 fn limited(names: &str) -> KeyRequest {
