@@ -20,7 +20,10 @@ export interface Person {
   email: string | null;
   name: string | null;
   role: 'owner' | 'editor' | 'reader';
-  accountId: string;
+  /** None until the person has made something, or was invited. */
+  accountId: string | null;
+  /** All that the person is in. */
+  accounts: { id: string; name: string; tier: string; deletion: { erasedAfter: string } | null }[];
   signedInAt: string;
   csrfToken: string;
 }

@@ -31,7 +31,7 @@ export interface paths {
         /**
          * Clients
          * @description Clients in an order, the most receipts first unless `sort` says otherwise, equal ones in order
-         *     of their ids, page by page. A client is a pair of ID and key. As CSV or lines of JSON a page,
+         *     of their ids, page by page. A client is a pair of ID and key. As rows a page,
          *     whose last row has a `cursor` if there are more.
          */
         get: operations["clients"];
@@ -75,7 +75,7 @@ export interface paths {
         /**
          * Content
          * @description Entries in an order, the most receipts first unless `sort` says otherwise, equal ones in order
-         *     of their id, page by page. As CSV or lines of JSON a page, whose last row has a `cursor` if
+         *     of their id, page by page. As rows a page, whose last row has a `cursor` if
          *     there are more.
          */
         get: operations["content"];
@@ -117,9 +117,8 @@ export interface paths {
         };
         /**
          * Totals
-         * @description Receipts, clients, purposes and the most used content: of everything, or of a range. As CSV or
-         *     lines of JSON a row for each number: `measure`, `key`, `label`, `value`, and with
-         *     `compare` `previous`.
+         * @description Receipts, clients, purposes and the most used content: of everything, or of a range. As rows one
+         *     for each number: `measure`, `key`, `label`, `value`, and with `compare` `previous`.
          */
         get: operations["dashboard"];
         put?: never;
@@ -172,7 +171,7 @@ export interface paths {
         /**
          * Usage by model
          * @description Models in an order, the most receipts first unless `sort` says otherwise, equal ones in order of
-         *     their names, page by page; receipts that name none are together. As CSV or lines of JSON a page,
+         *     their names, page by page; receipts that name none are together. As rows a page,
          *     whose last row has a `cursor` if there are more.
          */
         get: operations["models"];
@@ -195,7 +194,7 @@ export interface paths {
          * Usage by operator
          * @description The companies that used content, by their proven domains, in an order: the most receipts first
          *     unless `sort` says otherwise, equal ones in order of their domains, page by page. Receipts whose
-         *     key was no operator's are together. As CSV or lines of JSON a page, whose last row has a
+         *     key was no operator's are together. As rows a page, whose last row has a
          *     `cursor` if there are more.
          */
         get: operations["operators"];
@@ -240,10 +239,11 @@ export interface paths {
          *     an order of what never changes: each receipt that stood there when the first page was requested
          *     is in exactly one of them, whatever comes meanwhile.
          *
-         *     As JSON a page of at most 1,000. As CSV or lines of JSON a stream: the last row of every 1,000,
+         *     As JSON a page of at most 1,000. As rows a stream: the last row of every 1,000,
          *     and of the whole if there are more, has a `cursor`. A stream that broke off is gone on with by
          *     the last cursor that arrived. It breaks off after ten minutes, or if nobody reads on for one; a
-         *     page that broke off is recognised by its missing end.
+         *     page that broke off is recognised by its missing end. A Parquet file has its end last: without
+         *     that it can't be read.
          */
         get: operations["receipts"];
         put?: never;
@@ -264,7 +264,7 @@ export interface paths {
         /**
          * Refusals
          * @description Rejected receipts, by the time of their arrival: counts by reason, and a page of them, newest
-         *     first. As CSV or lines of JSON the page, whose last row has a `cursor` if there are more, or
+         *     first. As rows the page, whose last row has a `cursor` if there are more, or
          *     with `groupBy=reason` the counts.
          */
         get: operations["refusals"];
@@ -287,7 +287,7 @@ export interface paths {
          * Values over time
          * @description A value for each interval of the range, 0 where nothing was; the last 60 minutes, 48 hours, 30
          *     days, 26 weeks or 12 months if no range is given. Points of receipts add up to the range's
-         *     total; those of distinct clients and entries don't. As CSV or lines of JSON a row for each
+         *     total; those of distinct clients and entries don't. As rows a row for each
          *     point: `start`, `local`, `value`, before them the group's key under the name of the group, of
          *     clients `keyFingerprint`, and `label` (of a second group `secondLabel`), and with
          *     `compare` `period` (`current` or `previous`) before all.
@@ -1542,6 +1542,35 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "authentication": "Authorization: Bearer <API_KEY>",
+                     *       "docs": "/docs/analytics/",
+                     *       "endpoints": [
+                     *         "GET /",
+                     *         "GET /api/v1/analytics/clients",
+                     *         "GET /api/v1/analytics/clients/{clientId}",
+                     *         "GET /api/v1/analytics/content",
+                     *         "GET /api/v1/analytics/content/{entryId}",
+                     *         "GET /api/v1/analytics/dashboard",
+                     *         "GET /api/v1/analytics/live",
+                     *         "GET /api/v1/analytics/models",
+                     *         "GET /api/v1/analytics/operators",
+                     *         "GET /api/v1/analytics/purposes",
+                     *         "GET /api/v1/analytics/receipts",
+                     *         "GET /api/v1/analytics/refusals",
+                     *         "GET /api/v1/analytics/timeseries",
+                     *         "GET /api/v1/client/outcomes",
+                     *         "GET /api/v1/client/summary",
+                     *         "GET /api/v1/receipts/{receiptId}",
+                     *         "GET /api/v1/receipts/{receiptId}/evidence",
+                     *         "GET /healthz",
+                     *         "GET /readyz"
+                     *       ],
+                     *       "openapi": "/openapi/analytics.json",
+                     *       "service": "receipts-analytics-api"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Index"];
                 };
             };
@@ -1604,7 +1633,7 @@ export interface operations {
                 /** @description Where to go on: what came with the page or row before */
                 cursor?: string;
                 /** @description The form of the answer, whatever `Accept` says: for links and tools that send no header */
-                format?: "json" | "csv" | "ndjson";
+                format?: "json" | "csv" | "ndjson" | "parquet";
                 /** @description Whether CSV begins with a byte order mark, by which Excel recognises UTF-8; false if it isn't given */
                 bom?: boolean;
             };
@@ -1641,9 +1670,112 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "clients": [
+                     *         {
+                     *           "byTrust": {
+                     *             "proven": 0,
+                     *             "unproven": 3
+                     *           },
+                     *           "clientId": "c0000000-0000-4000-8000-000000000001",
+                     *           "clientIdClaimedBy": [
+                     *             "ai.example",
+                     *             "claims.example"
+                     *           ],
+                     *           "keyFingerprint": "0808080808080808080808080808080808080808080808080808080808080808",
+                     *           "lastSeen": "2026-03-24T11:15:00.000Z",
+                     *           "name": "Another stranger",
+                     *           "operator": null,
+                     *           "organization": "Organization",
+                     *           "receiptCount": 3,
+                     *           "trust": "unproven"
+                     *         },
+                     *         {
+                     *           "byTrust": {
+                     *             "proven": 2,
+                     *             "unproven": 0
+                     *           },
+                     *           "clientId": "c0000000-0000-4000-8000-000000000001",
+                     *           "keyFingerprint": "0101010101010101010101010101010101010101010101010101010101010101",
+                     *           "lastSeen": "2026-03-21T10:00:00.000Z",
+                     *           "name": "Known AI",
+                     *           "operator": "ai.example",
+                     *           "organization": "Organization",
+                     *           "receiptCount": 2,
+                     *           "trust": "proven"
+                     *         },
+                     *         {
+                     *           "byTrust": {
+                     *             "proven": 1,
+                     *             "unproven": 1
+                     *           },
+                     *           "clientId": "c0000000-0000-4000-8000-000000000006",
+                     *           "keyFingerprint": "0606060606060606060606060606060606060606060606060606060606060606",
+                     *           "lastSeen": "2026-03-21T10:00:00.000Z",
+                     *           "name": "Künstlich 2",
+                     *           "operator": "xn--knstlich-65a.example",
+                     *           "organization": "Organization",
+                     *           "receiptCount": 2,
+                     *           "trust": "proven"
+                     *         },
+                     *         {
+                     *           "byTrust": {
+                     *             "proven": 0,
+                     *             "unproven": 1
+                     *           },
+                     *           "clientId": "c0000000-0000-4000-8000-000000000001",
+                     *           "clientIdClaimedBy": [
+                     *             "ai.example",
+                     *             "claims.example"
+                     *           ],
+                     *           "keyFingerprint": "0707070707070707070707070707070707070707070707070707070707070707",
+                     *           "lastSeen": "2026-03-22T10:00:00.000Z",
+                     *           "name": "A stranger",
+                     *           "operator": null,
+                     *           "organization": "Organization",
+                     *           "receiptCount": 1,
+                     *           "trust": "unproven"
+                     *         },
+                     *         {
+                     *           "byTrust": {
+                     *             "proven": 0,
+                     *             "unproven": 1
+                     *           },
+                     *           "clientId": "c0000000-0000-4000-8000-000000000009",
+                     *           "keyFingerprint": "0909090909090909090909090909090909090909090909090909090909090909",
+                     *           "lastSeen": "2026-03-25T10:00:00.000Z",
+                     *           "name": "Nobody",
+                     *           "operator": null,
+                     *           "organization": "Organization",
+                     *           "receiptCount": 1,
+                     *           "trust": "unproven"
+                     *         }
+                     *       ],
+                     *       "completeThrough": "2026-03-30T20:00:00.250Z",
+                     *       "from": null,
+                     *       "nextCursor": null,
+                     *       "to": null,
+                     *       "totalClients": 5
+                     *     }
+                     */
                     "application/json": components["schemas"]["Complete_TopClientList"];
+                    /**
+                     * @example clientId,keyFingerprint,operator,trust,clientIdClaimedBy,name,organization,receiptCount,provenReceiptCount,lastSeen,cursor
+                     *     c0000000-0000-4000-8000-000000000001,0101010101010101010101010101010101010101010101010101010101010101,,unproven,"ai.example; claims.example",client 1,Organization,5,4,2026-03-29T21:59:59.999Z,
+                     *     c0000000-0000-4000-8000-000000000002,0202020202020202020202020202020202020202020202020202020202020202,,unproven,,client 2,Organization,2,0,2026-03-29T01:00:00.000Z,
+                     *     c0000000-0000-4000-8000-000000000003,0303030303030303030303030303030303030303030303030303030303030303,xn--knstlich-65a.example,proven,,client 3,Organization,2,2,2026-03-29T22:00:00.000Z,
+                     *     c0000000-0000-4000-8000-000000000004,0404040404040404040404040404040404040404040404040404040404040404,,unproven,,client 4,Organization,1,0,2026-03-29T12:00:00.000Z,
+                     */
                     "text/csv": string;
+                    /**
+                     * @example {"clientId":"c0000000-0000-4000-8000-000000000001","keyFingerprint":"0101010101010101010101010101010101010101010101010101010101010101","operator":null,"trust":"unproven","clientIdClaimedBy":"ai.example; claims.example","name":"client 1","organization":"Organization","receiptCount":5,"provenReceiptCount":4,"lastSeen":"2026-03-29T21:59:59.999Z","cursor":null}
+                     *     {"clientId":"c0000000-0000-4000-8000-000000000002","keyFingerprint":"0202020202020202020202020202020202020202020202020202020202020202","operator":null,"trust":"unproven","clientIdClaimedBy":null,"name":"client 2","organization":"Organization","receiptCount":2,"provenReceiptCount":0,"lastSeen":"2026-03-29T01:00:00.000Z","cursor":null}
+                     *     {"clientId":"c0000000-0000-4000-8000-000000000003","keyFingerprint":"0303030303030303030303030303030303030303030303030303030303030303","operator":"xn--knstlich-65a.example","trust":"proven","clientIdClaimedBy":null,"name":"client 3","organization":"Organization","receiptCount":2,"provenReceiptCount":2,"lastSeen":"2026-03-29T22:00:00.000Z","cursor":null}
+                     *     {"clientId":"c0000000-0000-4000-8000-000000000004","keyFingerprint":"0404040404040404040404040404040404040404040404040404040404040404","operator":null,"trust":"unproven","clientIdClaimedBy":null,"name":"client 4","organization":"Organization","receiptCount":1,"provenReceiptCount":0,"lastSeen":"2026-03-29T12:00:00.000Z","cursor":null}
+                     */
                     "application/x-ndjson": string;
+                    "application/vnd.apache.parquet": string;
                 };
             };
             /** @description You have these numbers already; the headers say up to when they are complete now */
@@ -1828,7 +1960,7 @@ export interface operations {
                 /** @description How long a list is; 10 if it isn't given */
                 limit?: number;
                 /** @description The form of the answer, whatever `Accept` says: for links and tools that send no header */
-                format?: "json" | "csv" | "ndjson";
+                format?: "json" | "csv" | "ndjson" | "parquet";
                 /** @description Whether CSV begins with a byte order mark, by which Excel recognises UTF-8; false if it isn't given */
                 bom?: boolean;
             };
@@ -1868,9 +2000,161 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "byTrust": {
+                     *         "proven": {
+                     *           "totalReceipts": 2,
+                     *           "uniqueClients": 1,
+                     *           "usageByPurpose": {
+                     *             "inference": 1,
+                     *             "research": 0,
+                     *             "training": 1
+                     *           }
+                     *         },
+                     *         "unproven": {
+                     *           "totalReceipts": 4,
+                     *           "uniqueClients": 2,
+                     *           "usageByPurpose": {
+                     *             "inference": 0,
+                     *             "research": 3,
+                     *             "training": 1
+                     *           }
+                     *         }
+                     *       },
+                     *       "clientId": "c0000000-0000-4000-8000-000000000001",
+                     *       "completeThrough": "2026-03-30T20:00:00.250Z",
+                     *       "firstSeen": "2026-03-20T10:00:00.000Z",
+                     *       "from": null,
+                     *       "keys": [
+                     *         {
+                     *           "byTrust": {
+                     *             "proven": 0,
+                     *             "unproven": 3
+                     *           },
+                     *           "clientIdClaimedBy": [
+                     *             "ai.example",
+                     *             "claims.example"
+                     *           ],
+                     *           "keyFingerprint": "0808080808080808080808080808080808080808080808080808080808080808",
+                     *           "lastSeen": "2026-03-24T11:15:00.000Z",
+                     *           "name": "Another stranger",
+                     *           "operator": null,
+                     *           "organization": "Organization",
+                     *           "receiptCount": 3,
+                     *           "trust": "unproven",
+                     *           "versions": [
+                     *             "1.0"
+                     *           ]
+                     *         },
+                     *         {
+                     *           "byTrust": {
+                     *             "proven": 2,
+                     *             "unproven": 0
+                     *           },
+                     *           "keyFingerprint": "0101010101010101010101010101010101010101010101010101010101010101",
+                     *           "lastSeen": "2026-03-21T10:00:00.000Z",
+                     *           "name": "Known AI",
+                     *           "operator": "ai.example",
+                     *           "organization": "Organization",
+                     *           "receiptCount": 2,
+                     *           "trust": "proven",
+                     *           "versions": [
+                     *             "1.0"
+                     *           ]
+                     *         },
+                     *         {
+                     *           "byTrust": {
+                     *             "proven": 0,
+                     *             "unproven": 1
+                     *           },
+                     *           "clientIdClaimedBy": [
+                     *             "ai.example",
+                     *             "claims.example"
+                     *           ],
+                     *           "keyFingerprint": "0707070707070707070707070707070707070707070707070707070707070707",
+                     *           "lastSeen": "2026-03-22T10:00:00.000Z",
+                     *           "name": "A stranger",
+                     *           "operator": null,
+                     *           "organization": "Organization",
+                     *           "receiptCount": 1,
+                     *           "trust": "unproven",
+                     *           "versions": [
+                     *             "1.0"
+                     *           ]
+                     *         }
+                     *       ],
+                     *       "lastSeen": "2026-03-24T11:15:00.000Z",
+                     *       "to": null,
+                     *       "topContent": [
+                     *         {
+                     *           "byTrust": {
+                     *             "proven": 1,
+                     *             "unproven": 2
+                     *           },
+                     *           "entryId": "e0000000-0000-4000-8000-000000000001",
+                     *           "receiptCount": 3,
+                     *           "title": "https://example.org/1",
+                     *           "unknownEntry": true,
+                     *           "url": "https://example.org/1"
+                     *         },
+                     *         {
+                     *           "byTrust": {
+                     *             "proven": 1,
+                     *             "unproven": 2
+                     *           },
+                     *           "entryId": "e0000000-0000-4000-8000-000000000002",
+                     *           "receiptCount": 3,
+                     *           "title": "https://example.org/2",
+                     *           "unknownEntry": true,
+                     *           "url": "https://example.org/2"
+                     *         }
+                     *       ],
+                     *       "totalReceipts": 6,
+                     *       "uniqueClients": 3,
+                     *       "uniqueContent": 2,
+                     *       "usageByPurpose": {
+                     *         "inference": 1,
+                     *         "research": 3,
+                     *         "training": 2
+                     *       }
+                     *     }
+                     */
                     "application/json": components["schemas"]["Complete_ClientActivity"];
+                    /**
+                     * @example measure,key,label,value
+                     *     totalReceipts,,,5
+                     *     uniqueClients,,,1
+                     *     uniqueContent,,,2
+                     *     usageByPurpose,training,,2
+                     *     usageByPurpose,inference,,2
+                     *     usageByPurpose,research,,1
+                     *     totalReceipts,proven,,4
+                     *     uniqueClients,proven,,1
+                     *     totalReceipts,unproven,,1
+                     *     uniqueClients,unproven,,1
+                     *     keys,0101010101010101010101010101010101010101010101010101010101010101,client 1,5
+                     *     topContent,e0000000-0000-4000-8000-000000000001,https://example.org/1,3
+                     *     topContent,e0000000-0000-4000-8000-000000000002,https://example.org/2,2
+                     */
                     "text/csv": string;
+                    /**
+                     * @example {"measure":"totalReceipts","key":null,"label":null,"value":5}
+                     *     {"measure":"uniqueClients","key":null,"label":null,"value":1}
+                     *     {"measure":"uniqueContent","key":null,"label":null,"value":2}
+                     *     {"measure":"usageByPurpose","key":"training","label":null,"value":2}
+                     *     {"measure":"usageByPurpose","key":"inference","label":null,"value":2}
+                     *     {"measure":"usageByPurpose","key":"research","label":null,"value":1}
+                     *     {"measure":"totalReceipts","key":"proven","label":null,"value":4}
+                     *     {"measure":"uniqueClients","key":"proven","label":null,"value":1}
+                     *     {"measure":"totalReceipts","key":"unproven","label":null,"value":1}
+                     *     {"measure":"uniqueClients","key":"unproven","label":null,"value":1}
+                     *     {"measure":"keys","key":"0101010101010101010101010101010101010101010101010101010101010101","label":"client 1","value":5}
+                     *     {"measure":"topContent","key":"e0000000-0000-4000-8000-000000000001","label":"https://example.org/1","value":3}
+                     *     {"measure":"topContent","key":"e0000000-0000-4000-8000-000000000002","label":"https://example.org/2","value":2}
+                     */
                     "application/x-ndjson": string;
+                    "application/vnd.apache.parquet": string;
                 };
             };
             /** @description You have these numbers already; the headers say up to when they are complete now */
@@ -2084,7 +2368,7 @@ export interface operations {
                 /** @description Where to go on: what came with the page or row before */
                 cursor?: string;
                 /** @description The form of the answer, whatever `Accept` says: for links and tools that send no header */
-                format?: "json" | "csv" | "ndjson";
+                format?: "json" | "csv" | "ndjson" | "parquet";
                 /** @description Whether CSV begins with a byte order mark, by which Excel recognises UTF-8; false if it isn't given */
                 bom?: boolean;
             };
@@ -2121,9 +2405,73 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "completeThrough": "2026-03-30T20:00:00.250Z",
+                     *       "content": [
+                     *         {
+                     *           "byTrust": {
+                     *             "proven": 3,
+                     *             "unproven": 2
+                     *           },
+                     *           "entryId": "e0000000-0000-4000-8000-000000000001",
+                     *           "lastSeen": "2026-03-29T22:00:00.000Z",
+                     *           "receiptCount": 5,
+                     *           "title": "=HYPERLINK(\"http://x.example\",\"a\")",
+                     *           "uniqueClients": 3,
+                     *           "unknownEntry": false,
+                     *           "url": "https://news.example/e0000000-0000-4000-8000-000000000001"
+                     *         },
+                     *         {
+                     *           "byTrust": {
+                     *             "proven": 3,
+                     *             "unproven": 1
+                     *           },
+                     *           "entryId": "e0000000-0000-4000-8000-000000000002",
+                     *           "lastSeen": "2026-03-29T10:00:01.000Z",
+                     *           "receiptCount": 4,
+                     *           "title": "<script>alert(1)</script> می‌خ‏",
+                     *           "uniqueClients": 3,
+                     *           "unknownEntry": false,
+                     *           "url": "https://news.example/e0000000-0000-4000-8000-000000000002"
+                     *         },
+                     *         {
+                     *           "byTrust": {
+                     *             "proven": 0,
+                     *             "unproven": 1
+                     *           },
+                     *           "entryId": "e0000000-0000-4000-8000-000000000003",
+                     *           "lastSeen": "2026-03-29T12:00:00.000Z",
+                     *           "receiptCount": 1,
+                     *           "title": "+1, \"two\"
+                    li\\nes",
+                     *           "uniqueClients": 1,
+                     *           "unknownEntry": false,
+                     *           "url": "https://news.example/e0000000-0000-4000-8000-000000000003"
+                     *         }
+                     *       ],
+                     *       "from": null,
+                     *       "nextCursor": null,
+                     *       "to": null,
+                     *       "totalContent": 3
+                     *     }
+                     */
                     "application/json": components["schemas"]["Complete_TopContentList"];
+                    /**
+                     * @example entryId,title,url,receiptCount,provenReceiptCount,uniqueClients,lastSeen,unknownEntry,cursor
+                     *     e0000000-0000-4000-8000-000000000001,"'=HYPERLINK(""http://x.example"",""a"")",https://news.example/e0000000-0000-4000-8000-000000000001,5,3,3,2026-03-29T22:00:00.000Z,false,
+                     *     e0000000-0000-4000-8000-000000000002,<script>alert(1)</script> می‌خ‏,https://news.example/e0000000-0000-4000-8000-000000000002,4,3,3,2026-03-29T10:00:01.000Z,false,
+                     *     e0000000-0000-4000-8000-000000000003,"'+1, ""two""\u{2028}li\\nes",https://news.example/e0000000-0000-4000-8000-000000000003,1,0,1,2026-03-29T12:00:00.000Z,false,
+                     */
                     "text/csv": string;
+                    /**
+                     * @example {"entryId":"e0000000-0000-4000-8000-000000000001","title":"=HYPERLINK(\"http://x.example\",\"a\")","url":"https://news.example/e0000000-0000-4000-8000-000000000001","receiptCount":5,"provenReceiptCount":3,"uniqueClients":3,"lastSeen":"2026-03-29T22:00:00.000Z","unknownEntry":false,"cursor":null}
+                     *     {"entryId":"e0000000-0000-4000-8000-000000000002","title":"<script>alert(1)</script> می‌خ‏","url":"https://news.example/e0000000-0000-4000-8000-000000000002","receiptCount":4,"provenReceiptCount":3,"uniqueClients":3,"lastSeen":"2026-03-29T10:00:01.000Z","unknownEntry":false,"cursor":null}
+                     *     {"entryId":"e0000000-0000-4000-8000-000000000003","title":"+1, \"two\"
+                    li\\nes","url":"https://news.example/e0000000-0000-4000-8000-000000000003","receiptCount":1,"provenReceiptCount":0,"uniqueClients":1,"lastSeen":"2026-03-29T12:00:00.000Z","unknownEntry":false,"cursor":null}
+                     */
                     "application/x-ndjson": string;
+                    "application/vnd.apache.parquet": string;
                 };
             };
             /** @description You have these numbers already; the headers say up to when they are complete now */
@@ -2308,7 +2656,7 @@ export interface operations {
                 /** @description How long a list is; 10 if it isn't given */
                 limit?: number;
                 /** @description The form of the answer, whatever `Accept` says: for links and tools that send no header */
-                format?: "json" | "csv" | "ndjson";
+                format?: "json" | "csv" | "ndjson" | "parquet";
                 /** @description Whether CSV begins with a byte order mark, by which Excel recognises UTF-8; false if it isn't given */
                 bom?: boolean;
             };
@@ -2348,9 +2696,131 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "byTrust": {
+                     *         "proven": {
+                     *           "totalReceipts": 1,
+                     *           "uniqueClients": 1,
+                     *           "usageByPurpose": {
+                     *             "inference": 0,
+                     *             "research": 0,
+                     *             "training": 1
+                     *           }
+                     *         },
+                     *         "unproven": {
+                     *           "totalReceipts": 2,
+                     *           "uniqueClients": 2,
+                     *           "usageByPurpose": {
+                     *             "inference": 0,
+                     *             "research": 1,
+                     *             "training": 1
+                     *           }
+                     *         }
+                     *       },
+                     *       "completeThrough": "2026-03-30T20:00:00.250Z",
+                     *       "entryId": "e0000000-0000-4000-8000-000000000001",
+                     *       "firstSeen": "2026-03-20T10:00:00.000Z",
+                     *       "from": null,
+                     *       "lastSeen": "2026-03-23T10:00:00.000Z",
+                     *       "title": "https://example.org/1",
+                     *       "to": null,
+                     *       "topClients": [
+                     *         {
+                     *           "byTrust": {
+                     *             "proven": 1,
+                     *             "unproven": 0
+                     *           },
+                     *           "clientId": "c0000000-0000-4000-8000-000000000001",
+                     *           "keyFingerprint": "0101010101010101010101010101010101010101010101010101010101010101",
+                     *           "name": "Known AI",
+                     *           "operator": "ai.example",
+                     *           "organization": "Organization",
+                     *           "receiptCount": 1,
+                     *           "trust": "proven"
+                     *         },
+                     *         {
+                     *           "byTrust": {
+                     *             "proven": 0,
+                     *             "unproven": 1
+                     *           },
+                     *           "clientId": "c0000000-0000-4000-8000-000000000001",
+                     *           "clientIdClaimedBy": [
+                     *             "ai.example",
+                     *             "claims.example"
+                     *           ],
+                     *           "keyFingerprint": "0707070707070707070707070707070707070707070707070707070707070707",
+                     *           "name": "A stranger",
+                     *           "operator": null,
+                     *           "organization": "Organization",
+                     *           "receiptCount": 1,
+                     *           "trust": "unproven"
+                     *         },
+                     *         {
+                     *           "byTrust": {
+                     *             "proven": 0,
+                     *             "unproven": 1
+                     *           },
+                     *           "clientId": "c0000000-0000-4000-8000-000000000001",
+                     *           "clientIdClaimedBy": [
+                     *             "ai.example",
+                     *             "claims.example"
+                     *           ],
+                     *           "keyFingerprint": "0808080808080808080808080808080808080808080808080808080808080808",
+                     *           "name": "Another stranger",
+                     *           "operator": null,
+                     *           "organization": "Organization",
+                     *           "receiptCount": 1,
+                     *           "trust": "unproven"
+                     *         }
+                     *       ],
+                     *       "totalReceipts": 3,
+                     *       "uniqueClients": 3,
+                     *       "unknownEntry": true,
+                     *       "url": "https://example.org/1",
+                     *       "urls": [
+                     *         "https://example.org/1"
+                     *       ],
+                     *       "usageByPurpose": {
+                     *         "inference": 0,
+                     *         "research": 1,
+                     *         "training": 2
+                     *       }
+                     *     }
+                     */
                     "application/json": components["schemas"]["Complete_Entry"];
+                    /**
+                     * @example measure,key,label,value
+                     *     totalReceipts,,,5
+                     *     uniqueClients,,,3
+                     *     usageByPurpose,training,,3
+                     *     usageByPurpose,inference,,1
+                     *     usageByPurpose,research,,1
+                     *     totalReceipts,proven,,3
+                     *     uniqueClients,proven,,2
+                     *     totalReceipts,unproven,,2
+                     *     uniqueClients,unproven,,2
+                     *     topClients,c0000000-0000-4000-8000-000000000001,client 1,3
+                     *     topClients,c0000000-0000-4000-8000-000000000002,client 2,1
+                     *     topClients,c0000000-0000-4000-8000-000000000003,client 3,1
+                     */
                     "text/csv": string;
+                    /**
+                     * @example {"measure":"totalReceipts","key":null,"label":null,"value":5}
+                     *     {"measure":"uniqueClients","key":null,"label":null,"value":3}
+                     *     {"measure":"usageByPurpose","key":"training","label":null,"value":3}
+                     *     {"measure":"usageByPurpose","key":"inference","label":null,"value":1}
+                     *     {"measure":"usageByPurpose","key":"research","label":null,"value":1}
+                     *     {"measure":"totalReceipts","key":"proven","label":null,"value":3}
+                     *     {"measure":"uniqueClients","key":"proven","label":null,"value":2}
+                     *     {"measure":"totalReceipts","key":"unproven","label":null,"value":2}
+                     *     {"measure":"uniqueClients","key":"unproven","label":null,"value":2}
+                     *     {"measure":"topClients","key":"c0000000-0000-4000-8000-000000000001","label":"client 1","value":3}
+                     *     {"measure":"topClients","key":"c0000000-0000-4000-8000-000000000002","label":"client 2","value":1}
+                     *     {"measure":"topClients","key":"c0000000-0000-4000-8000-000000000003","label":"client 3","value":1}
+                     */
                     "application/x-ndjson": string;
+                    "application/vnd.apache.parquet": string;
                 };
             };
             /** @description You have these numbers already; the headers say up to when they are complete now */
@@ -2560,7 +3030,7 @@ export interface operations {
                 /** @description Adds `previous`, the same of another period. `previous` is the one before: as many months where `from` and `to` are the starts of months in `tz`, as many days where they are the starts of days, and the same duration otherwise; it ends at `from`. `year` is the same a year before, by the local calendar of `tz` */
                 compare?: "previous" | "year";
                 /** @description The form of the answer, whatever `Accept` says: for links and tools that send no header */
-                format?: "json" | "csv" | "ndjson";
+                format?: "json" | "csv" | "ndjson" | "parquet";
                 /** @description Whether CSV begins with a byte order mark, by which Excel recognises UTF-8; false if it isn't given */
                 bom?: boolean;
             };
@@ -2597,9 +3067,125 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "byTrust": {
+                     *         "proven": {
+                     *           "totalReceipts": 6,
+                     *           "uniqueClients": 2,
+                     *           "usageByPurpose": {
+                     *             "inference": 2,
+                     *             "research": 0,
+                     *             "training": 4
+                     *           }
+                     *         },
+                     *         "unproven": {
+                     *           "totalReceipts": 4,
+                     *           "uniqueClients": 3,
+                     *           "usageByPurpose": {
+                     *             "inference": 2,
+                     *             "research": 2,
+                     *             "training": 0
+                     *           }
+                     *         }
+                     *       },
+                     *       "completeThrough": "2026-03-30T20:00:00.250Z",
+                     *       "from": "2025-01-01T00:00:00.000Z",
+                     *       "receiptsBeforeVerification": 0,
+                     *       "to": "2125-01-01T00:00:00.000Z",
+                     *       "topContent": [
+                     *         {
+                     *           "byTrust": {
+                     *             "proven": 3,
+                     *             "unproven": 2
+                     *           },
+                     *           "entryId": "e0000000-0000-4000-8000-000000000001",
+                     *           "receiptCount": 5,
+                     *           "title": "https://example.org/1",
+                     *           "unknownEntry": true,
+                     *           "url": "https://example.org/1"
+                     *         },
+                     *         {
+                     *           "byTrust": {
+                     *             "proven": 3,
+                     *             "unproven": 1
+                     *           },
+                     *           "entryId": "e0000000-0000-4000-8000-000000000002",
+                     *           "receiptCount": 4,
+                     *           "title": "https://example.org/2",
+                     *           "unknownEntry": true,
+                     *           "url": "https://example.org/2"
+                     *         },
+                     *         {
+                     *           "byTrust": {
+                     *             "proven": 0,
+                     *             "unproven": 1
+                     *           },
+                     *           "entryId": "e0000000-0000-4000-8000-000000000003",
+                     *           "receiptCount": 1,
+                     *           "title": "https://example.org/3",
+                     *           "unknownEntry": true,
+                     *           "url": "https://example.org/3"
+                     *         }
+                     *       ],
+                     *       "topOperators": [
+                     *         {
+                     *           "operator": "ai.example",
+                     *           "receiptCount": 4
+                     *         },
+                     *         {
+                     *           "operator": "xn--knstlich-65a.example",
+                     *           "receiptCount": 2
+                     *         }
+                     *       ],
+                     *       "totalReceipts": 10,
+                     *       "uniqueClients": 4,
+                     *       "usageByPurpose": {
+                     *         "inference": 4,
+                     *         "research": 2,
+                     *         "training": 4
+                     *       }
+                     *     }
+                     */
                     "application/json": components["schemas"]["Complete_Dashboard"];
+                    /**
+                     * @example measure,key,label,value
+                     *     totalReceipts,,,10
+                     *     receiptsBeforeVerification,,,0
+                     *     uniqueClients,,,4
+                     *     usageByPurpose,training,,4
+                     *     usageByPurpose,inference,,4
+                     *     usageByPurpose,research,,2
+                     *     totalReceipts,proven,,6
+                     *     uniqueClients,proven,,2
+                     *     totalReceipts,unproven,,4
+                     *     uniqueClients,unproven,,3
+                     *     topOperators,ai.example,,4
+                     *     topOperators,xn--knstlich-65a.example,,2
+                     *     topContent,e0000000-0000-4000-8000-000000000001,https://example.org/1,5
+                     *     topContent,e0000000-0000-4000-8000-000000000002,https://example.org/2,4
+                     *     topContent,e0000000-0000-4000-8000-000000000003,https://example.org/3,1
+                     */
                     "text/csv": string;
+                    /**
+                     * @example {"measure":"totalReceipts","key":null,"label":null,"value":10}
+                     *     {"measure":"receiptsBeforeVerification","key":null,"label":null,"value":0}
+                     *     {"measure":"uniqueClients","key":null,"label":null,"value":4}
+                     *     {"measure":"usageByPurpose","key":"training","label":null,"value":4}
+                     *     {"measure":"usageByPurpose","key":"inference","label":null,"value":4}
+                     *     {"measure":"usageByPurpose","key":"research","label":null,"value":2}
+                     *     {"measure":"totalReceipts","key":"proven","label":null,"value":6}
+                     *     {"measure":"uniqueClients","key":"proven","label":null,"value":2}
+                     *     {"measure":"totalReceipts","key":"unproven","label":null,"value":4}
+                     *     {"measure":"uniqueClients","key":"unproven","label":null,"value":3}
+                     *     {"measure":"topOperators","key":"ai.example","label":null,"value":4}
+                     *     {"measure":"topOperators","key":"xn--knstlich-65a.example","label":null,"value":2}
+                     *     {"measure":"topContent","key":"e0000000-0000-4000-8000-000000000001","label":"https://example.org/1","value":5}
+                     *     {"measure":"topContent","key":"e0000000-0000-4000-8000-000000000002","label":"https://example.org/2","value":4}
+                     *     {"measure":"topContent","key":"e0000000-0000-4000-8000-000000000003","label":"https://example.org/3","value":1}
+                     */
                     "application/x-ndjson": string;
+                    "application/vnd.apache.parquet": string;
                 };
             };
             /** @description You have these numbers already; the headers say up to when they are complete now */
@@ -2779,6 +3365,13 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example retry: 2000
+                     *
+                     *     event: receipts
+                     *     id: AQABwLkC
+                     *     data: {"leftOut":0,"receipts":[{"beforeVerification":false,"clientId":"c0000000-0000-4000-8000-000000000006","clientName":"Künstlich 2","clientVersion":"1.0","context":"tests","datasetId":null,"entryId":"e0000000-0000-4000-8000-000000000003","keyFingerprint":"0606060606060606060606060606060606060606060606060606060606060606","modelId":null,"occurrences":2,"operator":"xn--knstlich-65a.example","organization":"Organization","payloadHash":"sha256:0000000000400080000000000000250101010101010101010101010101010101","publisher":"signed.example","purpose":"training","receiptId":"a0000000-0000-4000-8000-000000000025","receivedAt":"2026-03-30T19:46:40.000Z","signatureAlgorithm":"Ed25519","timestamp":"2026-03-21T10:00:00.000Z","title":"https://example.org/3","trust":"proven","url":"https://example.org/3"}]}
+                     */
                     "text/event-stream": string;
                 };
             };
@@ -2949,7 +3542,7 @@ export interface operations {
                 /** @description Where to go on: what came with the page or row before */
                 cursor?: string;
                 /** @description The form of the answer, whatever `Accept` says: for links and tools that send no header */
-                format?: "json" | "csv" | "ndjson";
+                format?: "json" | "csv" | "ndjson" | "parquet";
                 /** @description Whether CSV begins with a byte order mark, by which Excel recognises UTF-8; false if it isn't given */
                 bom?: boolean;
             };
@@ -2986,9 +3579,59 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "completeThrough": "2026-03-30T20:00:00.250Z",
+                     *       "from": "2025-01-01T00:00:00.000Z",
+                     *       "models": [
+                     *         {
+                     *           "byTrust": {
+                     *             "proven": 4,
+                     *             "unproven": 1
+                     *           },
+                     *           "modelId": "model-one",
+                     *           "receiptCount": 5,
+                     *           "uniqueClients": 1
+                     *         },
+                     *         {
+                     *           "byTrust": {
+                     *             "proven": 0,
+                     *             "unproven": 3
+                     *           },
+                     *           "modelId": null,
+                     *           "receiptCount": 3,
+                     *           "uniqueClients": 2
+                     *         },
+                     *         {
+                     *           "byTrust": {
+                     *             "proven": 2,
+                     *             "unproven": 0
+                     *           },
+                     *           "modelId": "=model(3)",
+                     *           "receiptCount": 2,
+                     *           "uniqueClients": 1
+                     *         }
+                     *       ],
+                     *       "nextCursor": null,
+                     *       "to": "2125-01-01T00:00:00.000Z",
+                     *       "totalModels": 3
+                     *     }
+                     */
                     "application/json": components["schemas"]["Complete_ModelList"];
+                    /**
+                     * @example modelId,receiptCount,provenReceiptCount,uniqueClients,cursor
+                     *     model-one,5,4,1,
+                     *     ,3,0,2,
+                     *     "'=model(3)",2,2,1,
+                     */
                     "text/csv": string;
+                    /**
+                     * @example {"modelId":"model-one","receiptCount":5,"provenReceiptCount":4,"uniqueClients":1,"cursor":null}
+                     *     {"modelId":null,"receiptCount":3,"provenReceiptCount":0,"uniqueClients":2,"cursor":null}
+                     *     {"modelId":"=model(3)","receiptCount":2,"provenReceiptCount":2,"uniqueClients":1,"cursor":null}
+                     */
                     "application/x-ndjson": string;
+                    "application/vnd.apache.parquet": string;
                 };
             };
             /** @description You have these numbers already; the headers say up to when they are complete now */
@@ -3183,7 +3826,7 @@ export interface operations {
                 /** @description Where to go on: what came with the page or row before */
                 cursor?: string;
                 /** @description The form of the answer, whatever `Accept` says: for links and tools that send no header */
-                format?: "json" | "csv" | "ndjson";
+                format?: "json" | "csv" | "ndjson" | "parquet";
                 /** @description Whether CSV begins with a byte order mark, by which Excel recognises UTF-8; false if it isn't given */
                 bom?: boolean;
             };
@@ -3220,9 +3863,62 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "completeThrough": "2026-03-30T20:00:00.250Z",
+                     *       "from": "2025-01-01T00:00:00.000Z",
+                     *       "nextCursor": null,
+                     *       "operators": [
+                     *         {
+                     *           "byTrust": {
+                     *             "proven": 0,
+                     *             "unproven": 4
+                     *           },
+                     *           "operator": null,
+                     *           "receiptCount": 4,
+                     *           "trust": "unproven",
+                     *           "uniqueClients": 3
+                     *         },
+                     *         {
+                     *           "byTrust": {
+                     *             "proven": 4,
+                     *             "unproven": 0
+                     *           },
+                     *           "operator": "ai.example",
+                     *           "receiptCount": 4,
+                     *           "trust": "proven",
+                     *           "uniqueClients": 1
+                     *         },
+                     *         {
+                     *           "byTrust": {
+                     *             "proven": 2,
+                     *             "unproven": 0
+                     *           },
+                     *           "operator": "xn--knstlich-65a.example",
+                     *           "receiptCount": 2,
+                     *           "trust": "proven",
+                     *           "uniqueClients": 1
+                     *         }
+                     *       ],
+                     *       "to": "2125-01-01T00:00:00.000Z",
+                     *       "totalOperators": 3
+                     *     }
+                     */
                     "application/json": components["schemas"]["Complete_OperatorList"];
+                    /**
+                     * @example operator,trust,receiptCount,provenReceiptCount,uniqueClients,cursor
+                     *     ,unproven,4,0,3,
+                     *     ai.example,proven,4,4,1,
+                     *     xn--knstlich-65a.example,proven,2,2,1,
+                     */
                     "text/csv": string;
+                    /**
+                     * @example {"operator":null,"trust":"unproven","receiptCount":4,"provenReceiptCount":0,"uniqueClients":3,"cursor":null}
+                     *     {"operator":"ai.example","trust":"proven","receiptCount":4,"provenReceiptCount":4,"uniqueClients":1,"cursor":null}
+                     *     {"operator":"xn--knstlich-65a.example","trust":"proven","receiptCount":2,"provenReceiptCount":2,"uniqueClients":1,"cursor":null}
+                     */
                     "application/x-ndjson": string;
+                    "application/vnd.apache.parquet": string;
                 };
             };
             /** @description You have these numbers already; the headers say up to when they are complete now */
@@ -3409,7 +4105,7 @@ export interface operations {
                 /** @description Only this domain of the account's, with those of its subdomains that belong to no other domain. All that the account speaks for if it isn't given */
                 domain?: string;
                 /** @description The form of the answer, whatever `Accept` says: for links and tools that send no header */
-                format?: "json" | "csv" | "ndjson";
+                format?: "json" | "csv" | "ndjson" | "parquet";
                 /** @description Whether CSV begins with a byte order mark, by which Excel recognises UTF-8; false if it isn't given */
                 bom?: boolean;
             };
@@ -3446,9 +4142,57 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "completeThrough": "2026-03-30T20:00:00.250Z",
+                     *       "from": "2025-01-01T00:00:00.000Z",
+                     *       "purposes": [
+                     *         {
+                     *           "byTrust": {
+                     *             "proven": 4,
+                     *             "unproven": 0
+                     *           },
+                     *           "purpose": "training",
+                     *           "receiptCount": 4,
+                     *           "uniqueClients": 2
+                     *         },
+                     *         {
+                     *           "byTrust": {
+                     *             "proven": 2,
+                     *             "unproven": 2
+                     *           },
+                     *           "purpose": "inference",
+                     *           "receiptCount": 4,
+                     *           "uniqueClients": 2
+                     *         },
+                     *         {
+                     *           "byTrust": {
+                     *             "proven": 0,
+                     *             "unproven": 2
+                     *           },
+                     *           "purpose": "research",
+                     *           "receiptCount": 2,
+                     *           "uniqueClients": 2
+                     *         }
+                     *       ],
+                     *       "to": "2125-01-01T00:00:00.000Z"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Complete_PurposeList"];
+                    /**
+                     * @example purpose,receiptCount,provenReceiptCount,uniqueClients
+                     *     training,4,4,2
+                     *     inference,4,2,2
+                     *     research,2,0,2
+                     */
                     "text/csv": string;
+                    /**
+                     * @example {"purpose":"training","receiptCount":4,"provenReceiptCount":4,"uniqueClients":2}
+                     *     {"purpose":"inference","receiptCount":4,"provenReceiptCount":2,"uniqueClients":2}
+                     *     {"purpose":"research","receiptCount":2,"provenReceiptCount":0,"uniqueClients":2}
+                     */
                     "application/x-ndjson": string;
+                    "application/vnd.apache.parquet": string;
                 };
             };
             /** @description You have these numbers already; the headers say up to when they are complete now */
@@ -3634,12 +4378,12 @@ export interface operations {
                 beforeVerification?: "exclude" | "include" | "only";
                 /** @description Only this domain of the account's, with those of its subdomains that belong to no other domain. All that the account speaks for if it isn't given */
                 domain?: string;
-                /** @description How many receipts: as JSON at most 1,000, and 100 if it isn't given; as CSV or lines of JSON all there are up to the maximum if it isn't given */
+                /** @description How many receipts: as JSON at most 1,000, and 100 if it isn't given; as rows all there are up to the maximum if it isn't given */
                 limit?: number;
                 /** @description Where to go on: what came with the page or row before */
                 cursor?: string;
                 /** @description The form of the answer, whatever `Accept` says: for links and tools that send no header */
-                format?: "json" | "csv" | "ndjson";
+                format?: "json" | "csv" | "ndjson" | "parquet";
                 /** @description Whether CSV begins with a byte order mark, by which Excel recognises UTF-8; false if it isn't given */
                 bom?: boolean;
             };
@@ -3676,9 +4420,99 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "completeThrough": "2026-03-30T20:00:00.250Z",
+                     *       "from": null,
+                     *       "nextCursor": null,
+                     *       "receipts": [
+                     *         {
+                     *           "beforeVerification": false,
+                     *           "clientId": "c0000000-0000-4000-8000-000000000006",
+                     *           "clientName": "Künstlich 2",
+                     *           "clientVersion": "1.0",
+                     *           "context": "tests",
+                     *           "datasetId": null,
+                     *           "entryId": "e0000000-0000-4000-8000-000000000003",
+                     *           "keyFingerprint": "0606060606060606060606060606060606060606060606060606060606060606",
+                     *           "modelId": null,
+                     *           "occurrences": 2,
+                     *           "operator": "xn--knstlich-65a.example",
+                     *           "organization": "Organization",
+                     *           "payloadHash": "sha256:0000000000400080000000000000250101010101010101010101010101010101",
+                     *           "publisher": "signed.example",
+                     *           "purpose": "training",
+                     *           "receiptId": "a0000000-0000-4000-8000-000000000025",
+                     *           "receivedAt": "2026-03-30T19:46:40.000Z",
+                     *           "signatureAlgorithm": "Ed25519",
+                     *           "timestamp": "2026-03-21T10:00:00.000Z",
+                     *           "title": "https://example.org/3",
+                     *           "trust": "proven",
+                     *           "url": "https://example.org/3"
+                     *         },
+                     *         {
+                     *           "beforeVerification": false,
+                     *           "clientId": "c0000000-0000-4000-8000-000000000001",
+                     *           "clientName": "Known AI",
+                     *           "clientVersion": "1.0",
+                     *           "context": "tests",
+                     *           "datasetId": null,
+                     *           "entryId": "e0000000-0000-4000-8000-000000000002",
+                     *           "keyFingerprint": "0101010101010101010101010101010101010101010101010101010101010101",
+                     *           "modelId": "model-one",
+                     *           "occurrences": 2,
+                     *           "operator": "ai.example",
+                     *           "organization": "Organization",
+                     *           "payloadHash": "sha256:00000000004000800000000000001f0101010101010101010101010101010101",
+                     *           "publisher": "signed.example",
+                     *           "purpose": "inference",
+                     *           "receiptId": "a0000000-0000-4000-8000-00000000001f",
+                     *           "receivedAt": "2026-03-30T19:46:40.000Z",
+                     *           "signatureAlgorithm": "Ed25519",
+                     *           "timestamp": "2026-03-21T10:00:00.000Z",
+                     *           "title": "https://example.org/2",
+                     *           "trust": "proven",
+                     *           "url": "https://example.org/2"
+                     *         },
+                     *         {
+                     *           "beforeVerification": false,
+                     *           "clientId": "c0000000-0000-4000-8000-000000000001",
+                     *           "clientName": "Known AI",
+                     *           "clientVersion": "1.0",
+                     *           "context": "tests",
+                     *           "datasetId": null,
+                     *           "entryId": "e0000000-0000-4000-8000-000000000001",
+                     *           "keyFingerprint": "0101010101010101010101010101010101010101010101010101010101010101",
+                     *           "modelId": "model-one",
+                     *           "occurrences": 1,
+                     *           "operator": "ai.example",
+                     *           "organization": "Organization",
+                     *           "payloadHash": "sha256:00000000004000800000000000001e0101010101010101010101010101010101",
+                     *           "publisher": "signed.example",
+                     *           "purpose": "training",
+                     *           "receiptId": "a0000000-0000-4000-8000-00000000001e",
+                     *           "receivedAt": "2026-03-30T19:46:40.000Z",
+                     *           "signatureAlgorithm": "Ed25519",
+                     *           "timestamp": "2026-03-20T10:00:00.000Z",
+                     *           "title": "https://example.org/1",
+                     *           "trust": "proven",
+                     *           "url": "https://example.org/1"
+                     *         }
+                     *       ],
+                     *       "to": null
+                     *     }
+                     */
                     "application/json": components["schemas"]["Complete_ReceiptList"];
+                    /**
+                     * @example receiptId,timestamp,receivedAt,publisher,entryId,title,url,clientId,clientName,clientVersion,organization,purpose,context,datasetId,modelId,payloadHash,occurrences,signatureAlgorithm,keyFingerprint,operator,trust,clientIdClaimedBy,beforeVerification,cursor
+                     *     a0000000-0000-4000-8000-000000000025,2026-03-21T10:00:00.000Z,2026-03-30T19:46:40.000Z,signed.example,e0000000-0000-4000-8000-000000000003,https://example.org/3,https://example.org/3,c0000000-0000-4000-8000-000000000006,Künstlich 2,1.0,Organization,training,tests,,,sha256:0000000000400080000000000000250101010101010101010101010101010101,2,Ed25519,0606060606060606060606060606060606060606060606060606060606060606,xn--knstlich-65a.example,proven,,false,
+                     *     a0000000-0000-4000-8000-00000000001f,2026-03-21T10:00:00.000Z,2026-03-30T19:46:40.000Z,signed.example,e0000000-0000-4000-8000-000000000002,https://example.org/2,https://example.org/2,c0000000-0000-4000-8000-000000000001,Known AI,1.0,Organization,inference,tests,,model-one,sha256:00000000004000800000000000001f0101010101010101010101010101010101,2,Ed25519,0101010101010101010101010101010101010101010101010101010101010101,ai.example,proven,,false,
+                     *     a0000000-0000-4000-8000-00000000001e,2026-03-20T10:00:00.000Z,2026-03-30T19:46:40.000Z,signed.example,e0000000-0000-4000-8000-000000000001,https://example.org/1,https://example.org/1,c0000000-0000-4000-8000-000000000001,Known AI,1.0,Organization,training,tests,,model-one,sha256:00000000004000800000000000001e0101010101010101010101010101010101,1,Ed25519,0101010101010101010101010101010101010101010101010101010101010101,ai.example,proven,,false,
+                     */
                     "text/csv": string;
+                    /** @example {"receiptId":"a0000000-0000-4000-8000-000000000006","timestamp":"2026-03-29T22:00:00.000Z","receivedAt":"2026-03-30T19:46:40.000Z","publisher":"news.example","entryId":"e0000000-0000-4000-8000-000000000001","title":"https://example.org/1","url":"https://example.org/1","clientId":"c0000000-0000-4000-8000-000000000003","clientName":"client 3","clientVersion":"1.0","organization":"Organization","purpose":"training","context":"tests","datasetId":null,"modelId":"=model(3)","payloadHash":"sha256:0000000000400080000000000000060101010101010101010101010101010101","occurrences":2,"signatureAlgorithm":"Ed25519","keyFingerprint":"0303030303030303030303030303030303030303030303030303030303030303","operator":"xn--knstlich-65a.example","trust":"proven","clientIdClaimedBy":null,"beforeVerification":false,"cursor":"WzE3NzQ4MjE2MDAwMDAsImEwMDAwMDAwLTAwMDAtNDAwMC04MDAwLTAwMDAwMDAwMDAwNiIsIjAwMDAwMDAwMDA0MDAwODAwMDAwMDAwMDAwMDAwNjAxMDEwMTAxMDEwMTAxMDEwMTAxMDEwMTAxMDEwMTAxMDEiXQ"} */
                     "application/x-ndjson": string;
+                    "application/vnd.apache.parquet": string;
                 };
             };
             /** @description You have these numbers already; the headers say up to when they are complete now */
@@ -3845,7 +4679,7 @@ export interface operations {
                 /** @description Where to go on: what came with the page or row before */
                 cursor?: string;
                 /** @description The form of the answer, whatever `Accept` says: for links and tools that send no header */
-                format?: "json" | "csv" | "ndjson";
+                format?: "json" | "csv" | "ndjson" | "parquet";
                 /** @description Whether CSV begins with a byte order mark, by which Excel recognises UTF-8; false if it isn't given */
                 bom?: boolean;
             };
@@ -3882,9 +4716,75 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "byReason": {
+                     *         "bad_content_hash": 1,
+                     *         "bad_signature": 2,
+                     *         "malformed": 1
+                     *       },
+                     *       "completeThrough": "2026-03-30T20:00:00.250Z",
+                     *       "from": "2025-01-01T00:00:00.000Z",
+                     *       "newest": [
+                     *         {
+                     *           "clientId": "c0000000-0000-4000-8000-000000000001",
+                     *           "detail": "no id to be read",
+                     *           "publisher": "news.example",
+                     *           "reason": "malformed",
+                     *           "receiptId": null,
+                     *           "receivedAt": "2026-03-30T19:46:43.000Z",
+                     *           "requestId": "request-3"
+                     *         },
+                     *         {
+                     *           "clientId": "c0000000-0000-4000-8000-000000000001",
+                     *           "detail": "a tampered copy of a valid receipt",
+                     *           "publisher": "news.example",
+                     *           "reason": "bad_0000000_0000",
+                     *           "receiptId": "a0000000-0000-4000-8000-000000000002",
+                     *           "receivedAt": "2026-03-30T19:46:42.000Z",
+                     *           "requestId": "request-2"
+                     *         },
+                     *         {
+                     *           "clientId": "c0000000-0000-4000-8000-000000000001",
+                     *           "detail": "=cmd(), with a comma",
+                     *           "publisher": "news.example",
+                     *           "reason": "bad_signature",
+                     *           "receiptId": "a0000000-0000-4000-8000-000000000015",
+                     *           "receivedAt": "2026-03-30T19:46:41.000Z",
+                     *           "requestId": "request-1"
+                     *         },
+                     *         {
+                     *           "clientId": "c0000000-0000-4000-8000-000000000001",
+                     *           "detail": "the signature doesn't verify",
+                     *           "publisher": "news.example",
+                     *           "reason": "bad_signature",
+                     *           "receiptId": "a0000000-0000-4000-8000-000000000014",
+                     *           "receivedAt": "2026-03-30T19:46:40.000Z",
+                     *           "requestId": "request-0"
+                     *         }
+                     *       ],
+                     *       "nextCursor": null,
+                     *       "to": "2125-01-01T00:00:00.000Z",
+                     *       "totalRefused": 4
+                     *     }
+                     */
                     "application/json": components["schemas"]["Complete_Refusals"];
+                    /**
+                     * @example receivedAt,reason,detail,receiptId,publisher,clientId,requestId,cursor
+                     *     2026-03-30T19:46:43.000Z,malformed,no id to be read,,news.example,c0000000-0000-4000-8000-000000000001,request-3,
+                     *     2026-03-30T19:46:42.000Z,bad_0000000_0000,a tampered copy of a valid receipt,a0000000-0000-4000-8000-000000000002,news.example,c0000000-0000-4000-8000-000000000001,request-2,
+                     *     2026-03-30T19:46:41.000Z,bad_signature,"'=cmd(), with a comma",a0000000-0000-4000-8000-000000000015,news.example,c0000000-0000-4000-8000-000000000001,request-1,
+                     *     2026-03-30T19:46:40.000Z,bad_signature,the signature doesn't verify,a0000000-0000-4000-8000-000000000014,news.example,c0000000-0000-4000-8000-000000000001,request-0,
+                     */
                     "text/csv": string;
+                    /**
+                     * @example {"receivedAt":"2026-03-30T19:46:43.000Z","reason":"malformed","detail":"no id to be read","receiptId":null,"publisher":"news.example","clientId":"c0000000-0000-4000-8000-000000000001","requestId":"request-3","cursor":null}
+                     *     {"receivedAt":"2026-03-30T19:46:42.000Z","reason":"bad_0000000_0000","detail":"a tampered copy of a valid receipt","receiptId":"a0000000-0000-4000-8000-000000000002","publisher":"news.example","clientId":"c0000000-0000-4000-8000-000000000001","requestId":"request-2","cursor":null}
+                     *     {"receivedAt":"2026-03-30T19:46:41.000Z","reason":"bad_signature","detail":"=cmd(), with a comma","receiptId":"a0000000-0000-4000-8000-000000000015","publisher":"news.example","clientId":"c0000000-0000-4000-8000-000000000001","requestId":"request-1","cursor":null}
+                     *     {"receivedAt":"2026-03-30T19:46:40.000Z","reason":"bad_signature","detail":"the signature doesn't verify","receiptId":"a0000000-0000-4000-8000-000000000014","publisher":"news.example","clientId":"c0000000-0000-4000-8000-000000000001","requestId":"request-0","cursor":null}
+                     */
                     "application/x-ndjson": string;
+                    "application/vnd.apache.parquet": string;
                 };
             };
             /** @description You have these numbers already; the headers say up to when they are complete now */
@@ -4081,7 +4981,7 @@ export interface operations {
                 /** @description Adds `previous`, the same of another period. `previous` is the one before: as many months where `from` and `to` are the starts of months in `tz`, as many days where they are the starts of days, and the same duration otherwise; it ends at `from`. `year` is the same a year before, by the local calendar of `tz` */
                 compare?: "previous" | "year";
                 /** @description The form of the answer, whatever `Accept` says: for links and tools that send no header */
-                format?: "json" | "csv" | "ndjson";
+                format?: "json" | "csv" | "ndjson" | "parquet";
                 /** @description Whether CSV begins with a byte order mark, by which Excel recognises UTF-8; false if it isn't given */
                 bom?: boolean;
             };
@@ -4118,9 +5018,168 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "completeThrough": "2026-03-30T20:00:00.250Z",
+                     *       "from": "2025-12-01T00:00:00.000Z",
+                     *       "interval": "month",
+                     *       "metric": "receipts",
+                     *       "points": [
+                     *         {
+                     *           "byTrust": {
+                     *             "proven": 0,
+                     *             "unproven": 0
+                     *           },
+                     *           "local": "2025-12-01T00:00:00.000+00:00",
+                     *           "start": "2025-12-01T00:00:00.000Z",
+                     *           "value": 0
+                     *         },
+                     *         {
+                     *           "byTrust": {
+                     *             "proven": 0,
+                     *             "unproven": 0
+                     *           },
+                     *           "local": "2026-01-01T00:00:00.000+00:00",
+                     *           "start": "2026-01-01T00:00:00.000Z",
+                     *           "value": 0
+                     *         },
+                     *         {
+                     *           "byTrust": {
+                     *             "proven": 1,
+                     *             "unproven": 0
+                     *           },
+                     *           "local": "2026-02-01T00:00:00.000+00:00",
+                     *           "start": "2026-02-01T00:00:00.000Z",
+                     *           "value": 1
+                     *         },
+                     *         {
+                     *           "byTrust": {
+                     *             "proven": 5,
+                     *             "unproven": 4
+                     *           },
+                     *           "local": "2026-03-01T00:00:00.000+00:00",
+                     *           "start": "2026-03-01T00:00:00.000Z",
+                     *           "value": 9
+                     *         },
+                     *         {
+                     *           "byTrust": {
+                     *             "proven": 0,
+                     *             "unproven": 0
+                     *           },
+                     *           "local": "2026-04-01T00:00:00.000+00:00",
+                     *           "start": "2026-04-01T00:00:00.000Z",
+                     *           "value": 0
+                     *         },
+                     *         {
+                     *           "byTrust": {
+                     *             "proven": 0,
+                     *             "unproven": 0
+                     *           },
+                     *           "local": "2026-05-01T00:00:00.000+00:00",
+                     *           "start": "2026-05-01T00:00:00.000Z",
+                     *           "value": 0
+                     *         },
+                     *         {
+                     *           "byTrust": {
+                     *             "proven": 0,
+                     *             "unproven": 0
+                     *           },
+                     *           "local": "2026-06-01T00:00:00.000+00:00",
+                     *           "start": "2026-06-01T00:00:00.000Z",
+                     *           "value": 0
+                     *         },
+                     *         {
+                     *           "byTrust": {
+                     *             "proven": 0,
+                     *             "unproven": 0
+                     *           },
+                     *           "local": "2026-07-01T00:00:00.000+00:00",
+                     *           "start": "2026-07-01T00:00:00.000Z",
+                     *           "value": 0
+                     *         },
+                     *         {
+                     *           "byTrust": {
+                     *             "proven": 0,
+                     *             "unproven": 0
+                     *           },
+                     *           "local": "2026-08-01T00:00:00.000+00:00",
+                     *           "start": "2026-08-01T00:00:00.000Z",
+                     *           "value": 0
+                     *         },
+                     *         {
+                     *           "byTrust": {
+                     *             "proven": 0,
+                     *             "unproven": 0
+                     *           },
+                     *           "local": "2026-09-01T00:00:00.000+00:00",
+                     *           "start": "2026-09-01T00:00:00.000Z",
+                     *           "value": 0
+                     *         },
+                     *         {
+                     *           "byTrust": {
+                     *             "proven": 0,
+                     *             "unproven": 0
+                     *           },
+                     *           "local": "2026-10-01T00:00:00.000+00:00",
+                     *           "start": "2026-10-01T00:00:00.000Z",
+                     *           "value": 0
+                     *         },
+                     *         {
+                     *           "byTrust": {
+                     *             "proven": 0,
+                     *             "unproven": 0
+                     *           },
+                     *           "local": "2026-11-01T00:00:00.000+00:00",
+                     *           "start": "2026-11-01T00:00:00.000Z",
+                     *           "value": 0
+                     *         }
+                     *       ],
+                     *       "to": "2026-12-01T00:00:00.000Z",
+                     *       "tz": "UTC"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Complete_Timeseries"];
+                    /**
+                     * @example start,local,value,proven,unproven
+                     *     2026-10-30T00:00:00.000Z,2026-10-30T00:00:00.000+00:00,0,0,0
+                     *     2026-10-31T00:00:00.000Z,2026-10-31T00:00:00.000+00:00,0,0,0
+                     *     2026-11-01T00:00:00.000Z,2026-11-01T00:00:00.000+00:00,0,0,0
+                     *     2026-11-02T00:00:00.000Z,2026-11-02T00:00:00.000+00:00,0,0,0
+                     *     2026-11-03T00:00:00.000Z,2026-11-03T00:00:00.000+00:00,0,0,0
+                     *     2026-11-04T00:00:00.000Z,2026-11-04T00:00:00.000+00:00,0,0,0
+                     *     2026-11-05T00:00:00.000Z,2026-11-05T00:00:00.000+00:00,0,0,0
+                     *     2026-11-06T00:00:00.000Z,2026-11-06T00:00:00.000+00:00,0,0,0
+                     *     2026-11-07T00:00:00.000Z,2026-11-07T00:00:00.000+00:00,0,0,0
+                     *     2026-11-08T00:00:00.000Z,2026-11-08T00:00:00.000+00:00,0,0,0
+                     *     2026-11-09T00:00:00.000Z,2026-11-09T00:00:00.000+00:00,0,0,0
+                     *     2026-11-10T00:00:00.000Z,2026-11-10T00:00:00.000+00:00,0,0,0
+                     *     2026-11-11T00:00:00.000Z,2026-11-11T00:00:00.000+00:00,0,0,0
+                     *     2026-11-12T00:00:00.000Z,2026-11-12T00:00:00.000+00:00,0,0,0
+                     *     2026-11-13T00:00:00.000Z,2026-11-13T00:00:00.000+00:00,0,0,0
+                     *     2026-11-14T00:00:00.000Z,2026-11-14T00:00:00.000+00:00,0,0,0
+                     *     2026-11-15T00:00:00.000Z,2026-11-15T00:00:00.000+00:00,0,0,0
+                     *     2026-11-16T00:00:00.000Z,2026-11-16T00:00:00.000+00:00,0,0,0
+                     *     2026-11-17T00:00:00.000Z,2026-11-17T00:00:00.000+00:00,0,0,0
+                     *     2026-11-18T00:00:00.000Z,2026-11-18T00:00:00.000+00:00,0,0,0
+                     *     2026-11-19T00:00:00.000Z,2026-11-19T00:00:00.000+00:00,0,0,0
+                     *     2026-11-20T00:00:00.000Z,2026-11-20T00:00:00.000+00:00,0,0,0
+                     *     2026-11-21T00:00:00.000Z,2026-11-21T00:00:00.000+00:00,0,0,0
+                     *     2026-11-22T00:00:00.000Z,2026-11-22T00:00:00.000+00:00,0,0,0
+                     *     2026-11-23T00:00:00.000Z,2026-11-23T00:00:00.000+00:00,0,0,0
+                     *     2026-11-24T00:00:00.000Z,2026-11-24T00:00:00.000+00:00,0,0,0
+                     *     2026-11-25T00:00:00.000Z,2026-11-25T00:00:00.000+00:00,0,0,0
+                     *     2026-11-26T00:00:00.000Z,2026-11-26T00:00:00.000+00:00,0,0,0
+                     *     2026-11-27T00:00:00.000Z,2026-11-27T00:00:00.000+00:00,0,0,0
+                     *     2026-11-28T00:00:00.000Z,2026-11-28T00:00:00.000+00:00,0,0,0
+                     */
                     "text/csv": string;
+                    /**
+                     * @example {"start":"2026-03-24T00:00:00.000Z","local":"2026-03-24T00:00:00.000+00:00","value":0,"proven":0,"unproven":0}
+                     *     {"start":"2026-03-25T00:00:00.000Z","local":"2026-03-25T00:00:00.000+00:00","value":0,"proven":0,"unproven":0}
+                     *     {"start":"2026-03-26T00:00:00.000Z","local":"2026-03-26T00:00:00.000+00:00","value":0,"proven":0,"unproven":0}
+                     */
                     "application/x-ndjson": string;
+                    "application/vnd.apache.parquet": string;
                 };
             };
             /** @description You have these numbers already; the headers say up to when they are complete now */
@@ -4297,6 +5356,15 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {"outcome":"rejected","receiptId":"a0000000-0000-4000-8000-00000000002c","logPosition":{"epoch":1,"partition":0,"offset":60,"index":0},"reason":"entry_unknown","detail":"what was found","hint":"name an entry of the publisher's in content.entryId, or ask the publisher to create it","receipts":1,"receivedAt":"2026-03-30T19:46:40.000Z","requestId":"request-7","cursor":"MS4wLjNjMDAwMSwxLjEuMA"}
+                     *     {"outcome":"duplicate","receiptId":"a0000000-0000-4000-8000-000000000028","logPosition":{"epoch":1,"partition":1,"offset":1,"index":0},"hint":"nothing: the receipt counts once; after an answer was lost, sending it again is right","cursor":"MS4wLjNjMDAwMSwxLjEuMTAwMDE"}
+                     *     {"outcome":"conflict","receiptId":"a0000000-0000-4000-8000-000000000028","logPosition":{"epoch":1,"partition":1,"offset":2,"index":0},"hint":"give each receipt its own receiptId: another payload was sent under this one before","cursor":"MS4wLjNjMDAwMSwxLjEuMjAwMDE"}
+                     *     {"outcome":"rejected","receiptId":"a0000000-0000-4000-8000-000000000029","logPosition":{"epoch":1,"partition":1,"offset":3,"index":0},"reason":"bad_signature","detail":"what was found","hint":"sign the canonical form (RFC 8785) of the receipt without signature and signatureAlgorithm, and change nothing afterwards; POST /api/v1/receipts/explain returns the canonical bytes to compare","receipts":1,"receivedAt":"2026-03-30T19:46:40.000Z","requestId":"request-7","cursor":"MS4wLjNjMDAwMSwxLjEuMzAwMDE"}
+                     *     {"outcome":"unattributed","receiptId":"a0000000-0000-4000-8000-00000000002e","logPosition":{"epoch":1,"partition":1,"offset":6,"index":0},"hint":"nothing, if the URL's host is right: no totals have the receipt, because nobody had verified a domain that the host belongs to when it arrived","cursor":"MS4wLjNjMDAwMSwxLjEuNjAwMDE"}
+                     *     {"outcome":"rejected","receiptId":"a0000000-0000-4000-8000-00000000002d","logPosition":{"epoch":1,"partition":1,"offset":70,"index":0},"reason":"entry_unknown","detail":"what was found","hint":"name an entry of the publisher's in content.entryId, or ask the publisher to create it","receipts":1,"receivedAt":"2026-03-30T19:46:40.000Z","requestId":"request-7","cursor":"MS4wLjNjMDAwMSwxLjEuNDYwMDAx"}
+                     *     {"cursor":"MS4wLjQ3MDAwMCwxLjEuNDcwMDAw","more":false,"truncated":false,"completeThrough":"2026-03-30T20:00:00.250Z","incomplete":true}
+                     */
                     "application/x-ndjson": components["schemas"]["EndLine"];
                 };
             };
@@ -4444,6 +5512,48 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "byReason": [
+                     *         {
+                     *           "hint": "sign the canonical form (RFC 8785) of the receipt without signature and signatureAlgorithm, and change nothing afterwards; POST /api/v1/receipts/explain returns the canonical bytes to compare",
+                     *           "newest": {
+                     *             "detail": "what was found",
+                     *             "receiptId": "a0000000-0000-4000-8000-00000000003c",
+                     *             "receivedAt": "2026-11-28T13:11:57.486Z"
+                     *           },
+                     *           "reason": "bad_signature",
+                     *           "receipts": 2
+                     *         },
+                     *         {
+                     *           "hint": "send a receipt of format 1.0.0: detail names the members that break a rule; POST /api/v1/receipts/explain checks one without storing it",
+                     *           "newest": {
+                     *             "detail": "what was found",
+                     *             "receiptId": "a0000000-0000-4000-8000-00000000003d",
+                     *             "receivedAt": "2026-11-23T13:11:57.486Z"
+                     *           },
+                     *           "reason": "malformed",
+                     *           "receipts": 1
+                     *         }
+                     *       ],
+                     *       "completeThrough": "2026-03-30T20:00:00.250Z",
+                     *       "from": "2026-10-29T00:00:00.000Z",
+                     *       "rejected": 3,
+                     *       "unattributed": {
+                     *         "byHost": [
+                     *           {
+                     *             "host": "www.typo.example",
+                     *             "receipts": 2
+                     *           },
+                     *           {
+                     *             "host": "nobodys.example",
+                     *             "receipts": 1
+                     *           }
+                     *         ],
+                     *         "receipts": 3
+                     *       }
+                     *     }
+                     */
                     "application/json": components["schemas"]["Complete_SenderSummary"];
                 };
             };
@@ -4614,6 +5724,53 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "completeThrough": "2026-03-30T20:00:00.250Z",
+                     *       "conflict": true,
+                     *       "duplicates": 1,
+                     *       "nextCursor": null,
+                     *       "occurrences": 3,
+                     *       "payloadHash": "sha256:0000000000400080000000000000280101010101010101010101010101010101",
+                     *       "receiptId": "a0000000-0000-4000-8000-000000000028",
+                     *       "receipts": [
+                     *         {
+                     *           "beforeVerification": false,
+                     *           "clientId": "00000000-0000-0000-0000-000000000000",
+                     *           "entryId": "00000000-0000-0000-0000-000000000000",
+                     *           "keyFingerprint": "edc30da9da7ea11634a9aba1ea82af651440370c95fab175ba69f13fff0f4014",
+                     *           "occurrences": 2,
+                     *           "operator": null,
+                     *           "payloadHash": "sha256:0000000000400080000000000000280101010101010101010101010101010101",
+                     *           "publisher": "sender.example",
+                     *           "purpose": "training",
+                     *           "receivedAt": "2026-03-30T19:46:40.000Z",
+                     *           "signatureAlgorithm": "",
+                     *           "timestamp": "2026-03-30T19:46:40.000Z",
+                     *           "trust": "unproven"
+                     *         },
+                     *         {
+                     *           "beforeVerification": false,
+                     *           "clientId": "00000000-0000-0000-0000-000000000000",
+                     *           "entryId": "00000000-0000-0000-0000-000000000000",
+                     *           "keyFingerprint": "edc30da9da7ea11634a9aba1ea82af651440370c95fab175ba69f13fff0f4014",
+                     *           "occurrences": 1,
+                     *           "operator": null,
+                     *           "payloadHash": "sha256:0000000000400080000000000000280202020202020202020202020202020202",
+                     *           "publisher": "sender.example",
+                     *           "purpose": "training",
+                     *           "receivedAt": "2026-03-30T19:46:40.000Z",
+                     *           "signatureAlgorithm": "",
+                     *           "timestamp": "2026-03-30T19:46:40.000Z",
+                     *           "trust": "unproven"
+                     *         }
+                     *       ],
+                     *       "receivedAt": "2026-03-30T19:46:40.000Z",
+                     *       "rejections": [],
+                     *       "status": "verified",
+                     *       "timestamp": "2026-03-30T19:46:40.000Z"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Complete_ReceiptStatus"];
                 };
             };
@@ -4807,6 +5964,27 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "completeThrough": "2026-11-24T09:31:00.000Z",
+                     *       "evidence": [
+                     *         {
+                     *           "keyFingerprint": "359ec27b49d924ae8d361adaf7fdd58ad23e9378368bd4ce4472435c5b890bef",
+                     *           "opensslCommand": "cd \"$(mktemp -d)\"\nbase64 -d > signed.json <<'END'\neyJjbGllbnQiOnsiaWQiOiIwMThmM2YzYy03ZjJlLTdjYzAtOGI2YS0yZjZkMWM3ZTlhMTAiLCJu\nYW1lIjoiQXRsYXMiLCJvcmdhbml6YXRpb24iOiJFeGFtcGxlIExhYnMiLCJwdWJsaWNLZXkiOiIt\nLS0tLUJFR0lOIFBVQkxJQyBLRVktLS0tLVxuTUNvd0JRWURLMlZ3QXlFQURyd0hoc0ZvZWd5UXBE\nRWFuVXh2S0taM1BQZHJWWTU0UWhjUkNNUTdHWTg9XG4tLS0tLUVORCBQVUJMSUMgS0VZLS0tLS1c\nbiIsInZlcnNpb24iOiIzLjEifSwiY29udGVudCI6eyJjb250ZW50SGFzaCI6InNoYTI1NjoyY2Yy\nNGRiYTVmYjBhMzBlMjZlODNiMmFjNWI5ZTI5ZTFiMTYxZTVjMWZhNzQyNWU3MzA0MzM2MjkzOGI5\nODI0IiwiZW50cnlJZCI6IjY5ZjA5ZmZkLWQ4OWUtNTA5Mi1iNDg1LTFkYTVkMTk3Y2NlNSIsInB1\nYmxpc2hlciI6Im5ld3MuZXhhbXBsZSIsInVybCI6Imh0dHBzOi8vbmV3cy5leGFtcGxlLzIwMjYv\nMTEvbGVhZCJ9LCJyZWNlaXB0SWQiOiIwMTkyZjBjMS1kMmUzLTdhNGItOGM1ZC02ZTdmODA5MTAw\nMDEiLCJ0aW1lc3RhbXAiOiIyMDI2LTExLTI0VDA5OjMwOjAxLjEyNVoiLCJ1c2FnZSI6eyJjb250\nZXh0IjoicHJlLXRyYWluaW5nIG9mIGEgbGFuZ3VhZ2UgbW9kZWwiLCJkYXRhc2V0SWQiOiJuZXdz\nLTIwMjYtMTEiLCJtb2RlbElkIjoiYXRsYXMtMyIsInB1cnBvc2UiOiJ0cmFpbmluZyJ9LCJ2ZXJz\naW9uIjoiMS4wLjAifQ==\nEND\nbase64 -d > signature.bin <<'END'\n0MwmaP97l1T2THviWH5uxQLjrF5y8J+KCasy05tfWVF9CAbNwA0PzfWpMqyKwEyYeiWtnnhwklI1\n/wl3bHCsAw==\nEND\nbase64 -d > key.pem <<'END'\nLS0tLS1CRUdJTiBQVUJMSUMgS0VZLS0tLS0KTUNvd0JRWURLMlZ3QXlFQURyd0hoc0ZvZWd5UXBE\nRWFuVXh2S0taM1BQZHJWWTU0UWhjUkNNUTdHWTg9Ci0tLS0tRU5EIFBVQkxJQyBLRVktLS0tLQo=\nEND\nopenssl pkeyutl -verify -pubin -inkey key.pem -rawin -in signed.json -sigfile signature.bin\nopenssl dgst -sha256 signed.json\n",
+                     *           "payloadHash": "sha256:e279d0556f545b62288ca85df83d07c15bae1191603f94666b9d2952cb998e1a",
+                     *           "publicKey": "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEADrwHhsFoegyQpDEanUxvKKZ3PPdrVY54QhcRCMQ7GY8=\n-----END PUBLIC KEY-----\n",
+                     *           "publisher": "news.example",
+                     *           "receivedAt": "2026-11-24T09:30:01.482Z",
+                     *           "receivedBytes": "eyJ2ZXJzaW9uIjoiMS4wLjAiLCJyZWNlaXB0SWQiOiIwMTkyZjBjMS1kMmUzLTdhNGItOGM1ZC02ZTdmODA5MTAwMDEiLCJ0aW1lc3RhbXAiOiIyMDI2LTExLTI0VDA5OjMwOjAxLjEyNVoiLCJjb250ZW50Ijp7ImVudHJ5SWQiOiI2OWYwOWZmZC1kODllLTUwOTItYjQ4NS0xZGE1ZDE5N2NjZTUiLCJ1cmwiOiJodHRwczovL25ld3MuZXhhbXBsZS8yMDI2LzExL2xlYWQiLCJjb250ZW50SGFzaCI6InNoYTI1NjoyY2YyNGRiYTVmYjBhMzBlMjZlODNiMmFjNWI5ZTI5ZTFiMTYxZTVjMWZhNzQyNWU3MzA0MzM2MjkzOGI5ODI0IiwicHVibGlzaGVyIjoibmV3cy5leGFtcGxlIn0sImNsaWVudCI6eyJpZCI6IjAxOGYzZjNjLTdmMmUtN2NjMC04YjZhLTJmNmQxYzdlOWExMCIsIm5hbWUiOiJBdGxhcyIsInZlcnNpb24iOiIzLjEiLCJvcmdhbml6YXRpb24iOiJFeGFtcGxlIExhYnMiLCJwdWJsaWNLZXkiOiItLS0tLUJFR0lOIFBVQkxJQyBLRVktLS0tLVxuTUNvd0JRWURLMlZ3QXlFQURyd0hoc0ZvZWd5UXBERWFuVXh2S0taM1BQZHJWWTU0UWhjUkNNUTdHWTg9XG4tLS0tLUVORCBQVUJMSUMgS0VZLS0tLS1cbiJ9LCJ1c2FnZSI6eyJwdXJwb3NlIjoidHJhaW5pbmciLCJjb250ZXh0IjoicHJlLXRyYWluaW5nIG9mIGEgbGFuZ3VhZ2UgbW9kZWwiLCJkYXRhc2V0SWQiOiJuZXdzLTIwMjYtMTEiLCJtb2RlbElkIjoiYXRsYXMtMyJ9LCJzaWduYXR1cmUiOiIwTXdtYVA5N2wxVDJUSHZpV0g1dXhRTGpyRjV5OEorS0Nhc3kwNXRmV1ZGOUNBYk53QTBQemZXcE1xeUt3RXlZZWlXdG5uaHdrbEkxL3dsM2JIQ3NBdz09Iiwic2lnbmF0dXJlQWxnb3JpdGhtIjoiRWQyNTUxOSJ9",
+                     *           "signature": "0MwmaP97l1T2THviWH5uxQLjrF5y8J+KCasy05tfWVF9CAbNwA0PzfWpMqyKwEyYeiWtnnhwklI1/wl3bHCsAw==",
+                     *           "signatureAlgorithm": "Ed25519",
+                     *           "signedBytes": "eyJjbGllbnQiOnsiaWQiOiIwMThmM2YzYy03ZjJlLTdjYzAtOGI2YS0yZjZkMWM3ZTlhMTAiLCJuYW1lIjoiQXRsYXMiLCJvcmdhbml6YXRpb24iOiJFeGFtcGxlIExhYnMiLCJwdWJsaWNLZXkiOiItLS0tLUJFR0lOIFBVQkxJQyBLRVktLS0tLVxuTUNvd0JRWURLMlZ3QXlFQURyd0hoc0ZvZWd5UXBERWFuVXh2S0taM1BQZHJWWTU0UWhjUkNNUTdHWTg9XG4tLS0tLUVORCBQVUJMSUMgS0VZLS0tLS1cbiIsInZlcnNpb24iOiIzLjEifSwiY29udGVudCI6eyJjb250ZW50SGFzaCI6InNoYTI1NjoyY2YyNGRiYTVmYjBhMzBlMjZlODNiMmFjNWI5ZTI5ZTFiMTYxZTVjMWZhNzQyNWU3MzA0MzM2MjkzOGI5ODI0IiwiZW50cnlJZCI6IjY5ZjA5ZmZkLWQ4OWUtNTA5Mi1iNDg1LTFkYTVkMTk3Y2NlNSIsInB1Ymxpc2hlciI6Im5ld3MuZXhhbXBsZSIsInVybCI6Imh0dHBzOi8vbmV3cy5leGFtcGxlLzIwMjYvMTEvbGVhZCJ9LCJyZWNlaXB0SWQiOiIwMTkyZjBjMS1kMmUzLTdhNGItOGM1ZC02ZTdmODA5MTAwMDEiLCJ0aW1lc3RhbXAiOiIyMDI2LTExLTI0VDA5OjMwOjAxLjEyNVoiLCJ1c2FnZSI6eyJjb250ZXh0IjoicHJlLXRyYWluaW5nIG9mIGEgbGFuZ3VhZ2UgbW9kZWwiLCJkYXRhc2V0SWQiOiJuZXdzLTIwMjYtMTEiLCJtb2RlbElkIjoiYXRsYXMtMyIsInB1cnBvc2UiOiJ0cmFpbmluZyJ9LCJ2ZXJzaW9uIjoiMS4wLjAifQ=="
+                     *         }
+                     *       ],
+                     *       "nextCursor": null,
+                     *       "receiptId": "0192f0c1-d2e3-7a4b-8c5d-6e7f80910001"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Complete_ReceiptEvidence"];
                 };
             };

@@ -6,7 +6,7 @@ import { count, dateTime, words } from '../format';
 import { pageLocation } from '../location';
 import { Panel } from '../panels/Panel';
 import { person } from '../session';
-import type { Domains, Information } from './answers';
+import type { Domains } from './answers';
 import { get } from './api';
 import { nameOf } from './names';
 
@@ -16,24 +16,24 @@ interface Quota {
   resetMs: number;
 }
 
-/** The person and the quota, which comes in the answer's head. */
-async function information(signal: AbortSignal): Promise<Information & { quota: Quota | null }> {
-  const response = await authorized(new Request('/api/v1/user/information', { signal }));
-  const number = (name: string) => Number(response.headers.get(`x-ratelimit-${name}`) ?? Number.NaN);
+/** The quota, which comes in an answer's head. */
+async function quotaOf(signal: AbortSignal): Promise<{ quota: Quota | null }> {
+  const { headers } = await authorized(new Request('/api/v1/user/information', { signal }));
+  const number = (name: string) => Number(headers.get(`x-ratelimit-${name}`) ?? Number.NaN);
   const quota = { limit: number('limit'), remaining: number('remaining'), resetMs: number('reset') * 1000 };
-  const isKnown = Object.values(quota).every(Number.isFinite);
-  return { ...((await response.json()) as Information), quota: isKnown ? quota : null };
+  return { quota: Object.values(quota).every(Number.isFinite) ? quota : null };
 }
 
 export function Account() {
-  const asked = useAsk('information', information);
+  const asked = useAsk('quota', quotaOf);
   const domains = useAsk('domains', (signal) => get<Domains>('/api/v1/verification/status', signal));
   const who = person.value;
+  const account = who?.accounts.find((one) => one.id === who.accountId);
   const { tz } = pageLocation.value;
   return (
     <>
       <Panel id="account" title="You and your account" asked={asked} rows={4}>
-        {({ account, quota }) => (
+        {({ quota }) => (
           <dl class="pairs">
             <dt>Signed in as</dt>
             <dd>
@@ -42,9 +42,13 @@ export function Account() {
             <dt>Role</dt>
             <dd>{who?.role}</dd>
             <dt>Account</dt>
-            <dd class="code">{account.id}</dd>
-            <dt>Plan</dt>
-            <dd>{words(account.tier)}</dd>
+            <dd class="code">{account?.id ?? 'None yet: your first change makes one.'}</dd>
+            {account && (
+              <>
+                <dt>Plan</dt>
+                <dd>{words(account.tier)}</dd>
+              </>
+            )}
             {quota && (
               <>
                 <dt>Requests</dt>
@@ -54,7 +58,7 @@ export function Account() {
                 </dd>
               </>
             )}
-            {account.deletion && (
+            {account?.deletion && (
               <>
                 <dt>Deletion</dt>
                 <dd class="fault">

@@ -105,7 +105,9 @@ function Unproven({ from }: { from: string }) {
                 {clients.map((one) => (
                   <tr key={`${one.clientId} ${one.keyFingerprint}`}>
                     <th scope="row" class="name">
-                      <a href={linkTo({ view: { name: 'client', id: one.clientId, fingerprint: one.keyFingerprint } })}>
+                      <a
+                        href={linkTo({ view: { name: 'service', id: one.clientId, fingerprint: one.keyFingerprint } })}
+                      >
                         {one.name || one.clientId}
                       </a>
                       <small>{[one.organization, keyText(one)].filter(Boolean).join(' · ')}</small>

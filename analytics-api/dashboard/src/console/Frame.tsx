@@ -7,6 +7,8 @@ import { failing } from '../loads';
 import { consolePath } from '../location';
 import { type Person, person, signOut } from '../session';
 import { theme, toggleTheme } from '../theme';
+import { Outcome, useAction } from './Action';
+import { send } from './api';
 import { nameOf } from './names';
 import type { ConsoleView } from './views';
 
@@ -97,6 +99,12 @@ export function Frame({ views, current, title, children }: FrameProps) {
 }
 
 function Who({ person: who }: { person: Person }) {
+  const others = who.accounts.filter((account) => account.id !== who.accountId);
+  const action = useAction(async (accountId: string) => {
+    await send('PUT', '/api/v1/auth/session/account', { accountId });
+    // Another account has other numbers and another token.
+    location.reload();
+  });
   return (
     <details class="who">
       <summary>
@@ -110,8 +118,18 @@ function Who({ person: who }: { person: Person }) {
           <dt>Role</dt>
           <dd>{who.role}</dd>
           <dt>Account</dt>
-          <dd class="code">{who.accountId}</dd>
+          <dd class="code">{who.accountId ?? 'none yet'}</dd>
         </dl>
+        {others.length > 0 && (
+          <div class="row">
+            {others.map((account) => (
+              <button key={account.id} type="button" disabled={action.busy} onClick={() => void action.run(account.id)}>
+                Switch to {account.name}
+              </button>
+            ))}
+          </div>
+        )}
+        <Outcome of={action} />
         <button type="button" onClick={() => signOut()}>
           Sign out
         </button>

@@ -2,12 +2,6 @@
 
 import type { components } from '../api/schema';
 
-export interface Information {
-  email: string | null;
-  name: string | null;
-  account: { id: string; tier: string; deletion: { erasedAfter: string } | null };
-}
-
 export type Method = 'dns' | 'https' | 'meta';
 
 export interface DomainRecord {
