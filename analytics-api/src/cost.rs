@@ -22,7 +22,8 @@
 use axum::extract::Request;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use web::params::{Params, ParsedQuery};
+use web::params::Params;
+use web::parsed_query::ParsedQuery;
 
 use crate::buckets::Interval;
 use crate::format::Format;
@@ -36,8 +37,8 @@ pub const COST_MAX: u32 = 20;
 const LIVE: u32 = 5;
 const DAY_S: i64 = 86_400;
 
-/// The units of a request, 1 to [`COST_MAX`], by its query as [`parse`](crate::parameters::parse)
-/// has left it. A query that can't be parsed costs 1: nothing more is done with it.
+/// The units of a request, 1 to [`COST_MAX`], by its query as the layer before has parsed it. A
+/// query that can't be parsed costs 1: nothing more is done with it.
 #[must_use]
 pub fn of_request(request: &Request) -> u32 {
     let path = request.uri().path();
@@ -117,7 +118,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::parameters::read;
+    use crate::query_parsing::read;
     use crate::routes::dashboard::PATH as DASHBOARD;
     use crate::routes::receipt::PATH as RECEIPT;
     use crate::routes::receipts::PATH as RECEIPTS;

@@ -55,6 +55,7 @@ mod openapi;
 mod page;
 mod parameters;
 pub mod progress;
+mod query_parsing;
 pub mod range;
 mod ranking;
 mod readiness;

@@ -1,20 +1,15 @@
 //! The parameters of the addresses: one definition of each, read by the handlers and shown in the
 //! OpenAPI document.
 
-use axum::extract::{MatchedPath, Request};
-use axum::middleware::Next;
-use axum::response::Response;
 use cursors::{LIST_CURSOR_BYTES_MAX, LOG_CURSOR_BYTES_MAX};
-use http::Uri;
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn, ParameterStyle};
 use utoipa::openapi::schema::{ArrayBuilder, KnownFormat, ObjectBuilder, OneOfBuilder, SchemaFormat, Type};
-use web::params::{Params, ParsedQuery, VALUES_MAX};
+use web::params::VALUES_MAX;
 
 use crate::buckets::INTERVALS;
 use crate::config::AnalyticsConfig;
 use crate::format::{ALL, Format};
 use crate::ranking::{CLIENT_ORDERS, CONTENT_ORDERS, MODEL_ORDERS, OPERATOR_ORDERS, SEARCH_CHARS_MAX};
-use crate::routes::parameters_of;
 use crate::routes::timeseries::GROUPS;
 use crate::selection::{MODEL_BYTES_MAX, purposes};
 
@@ -290,26 +285,9 @@ impl Query {
 
 /// Whether an address with these parameters takes several values of one: it has the parameter's
 /// negation, too, whose name ends with `!`.
-fn is_filter(name: &str, allowed: &[&[Query]]) -> bool {
+pub(crate) fn is_filter(name: &str, allowed: &[&[Query]]) -> bool {
     let is_negation = |query: &Query| query.name.strip_suffix('!') == Some(name);
     name.ends_with('!') || allowed.iter().copied().flatten().any(is_negation)
-}
-
-/// The layer that reads the query of each request, once: for its cost and for its handler.
-pub(crate) async fn parse(path: MatchedPath, mut request: Request, next: Next) -> Response {
-    let parsed = read(request.uri(), path.as_str());
-    request.extensions_mut().insert(parsed);
-    next.run(request).await
-}
-
-/// The query of `uri`, which may have the parameters of the address `path`.
-///
-/// # Errors
-/// As [`Params::parse_repeated`].
-pub(crate) fn read(uri: &Uri, path: &str) -> ParsedQuery {
-    let allowed = parameters_of(path);
-    let names: Vec<&str> = allowed.iter().copied().flatten().map(|query| query.name).collect();
-    Params::parse_repeated(uri, &names, |name| is_filter(name, allowed))
 }
 
 /// The values of `groupBy`: each group, and each pair of two.

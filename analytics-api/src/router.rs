@@ -14,7 +14,7 @@ use crate::live::{self, Live};
 use crate::routes::index::Addresses;
 use crate::sender::{self, SenderGate};
 use crate::state::AnalyticsState;
-use crate::{cost, openapi, page, parameters, routes};
+use crate::{cost, openapi, page, query_parsing, routes};
 
 /// All addresses that need an API key.
 fn with_api_key() -> OpenApiRouter<Arc<AnalyticsState>> {
@@ -57,7 +57,7 @@ pub(crate) fn router(app: &Arc<AnalyticsState>, live: Arc<Live>, local: SocketAd
     let either = signed_or_keyed().route_layer(middleware::from_fn_with_state(either, sender::signed_or_keyed));
     let signed = signed().route_layer(middleware::from_fn_with_state(gate, sender::signed));
     let [keyed, either, signed] =
-        [keyed, either, signed].map(|routes| routes.route_layer(middleware::from_fn(parameters::parse)));
+        [keyed, either, signed].map(|routes| routes.route_layer(middleware::from_fn(query_parsing::parse)));
     let open = open().route_layer(Extension(Addresses::new(&document())));
     let all = openapi::router().merge(keyed).merge(either).merge(signed).merge(open);
     let (routes, document) = all.split_for_parts();

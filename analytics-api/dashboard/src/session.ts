@@ -80,7 +80,7 @@ export async function readSession(): Promise<void> {
   throw problem;
 }
 
-/** Leads a person whose account has no domain to the first steps: without one there are no numbers. */
+/** Leads a person whose account has no domain, and so no numbers, to the first steps. */
 async function beginWithSetup(): Promise<void> {
   const status = await fetch('/api/v1/verification/status', { credentials: 'same-origin', redirect: 'error' });
   if (!status.ok) return;

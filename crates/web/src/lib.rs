@@ -6,7 +6,7 @@
 //! - [`access`]: API keys, sessions and their quotas; [`session`]: the cookie of a session;
 //!   [`allowance`]: quotas of addresses;
 //!   [`client_address`]: whom they are counted for
-//! - [`params`]: the query string; [`json`]: JSON bodies
+//! - [`params`]: the query string, [`parsed_query`] as a layer leaves it; [`json`]: JSON bodies
 //! - [`format`]: formats of answers, and their rows; [`csv`]: cells of tables
 //! - [`compress`]: answers by gzip
 //! - [`cors`]: pages of other origins
@@ -34,6 +34,7 @@ pub mod format;
 pub mod json;
 pub mod openapi;
 pub mod params;
+pub mod parsed_query;
 pub mod problems;
 pub mod serve;
 pub mod session;

@@ -2,13 +2,9 @@
 
 use std::ops::RangeInclusive;
 
-use axum::extract::{FromRequestParts, Query};
+use axum::extract::Query;
 use http::Uri;
-use http::request::Parts;
-use service::problem::Kind;
 use uuid::Uuid;
-
-use crate::Failure;
 
 /// Values that a repeated parameter may have.
 pub const VALUES_MAX: usize = 50;
@@ -44,29 +40,10 @@ pub fn shortened(text: &str) -> String {
     }
 }
 
-/// The parameters of one request. A handler takes them as they were parsed by the layer that also
-/// tells the request's cost from them: that layer leaves a [`ParsedQuery`].
+/// The parameters of one request.
 #[derive(Debug, Clone)]
 pub struct Params {
     pairs: Vec<(String, String)>,
-}
-
-/// The query of a request, or its first fault.
-pub type ParsedQuery = Result<Params, InvalidQuery>;
-
-impl<S: Sync> FromRequestParts<S> for Params {
-    type Rejection = Failure;
-
-    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Failure> {
-        match parts.extensions.remove::<ParsedQuery>() {
-            Some(query) => Ok(query?),
-            // Every address whose handler takes parameters has the layer.
-            None => Err(Failure::new(
-                Kind::Internal,
-                "the request id finds the cause in the log",
-            )),
-        }
-    }
 }
 
 impl Params {

@@ -19,7 +19,7 @@ export async function get<T>(path: string, signal?: AbortSignal): Promise<T> {
   return (await response.json()) as T;
 }
 
-/** Sends `body` as JSON, or as the lines of JSON that it is; answers null where there is no content. */
+/** Sends `body` as JSON, or as the lines of JSON that it is; null if there is no content. */
 export async function send<T>(method: 'POST' | 'PUT' | 'DELETE', path: string, body?: object | string): Promise<T> {
   const headers = new Headers({ accept: 'application/json' });
   if (body !== undefined)

@@ -136,7 +136,7 @@ function table(content: string): Row[] {
   });
 }
 
-/** The member that a column is; other columns are left out, as exports of other programs have many. */
+/** The member that a column is. Exports of other programs have many others: left out. */
 function columnName(text: string): string | null {
   const name = text.trim().toLowerCase().replaceAll(/[ _-]/g, '');
   if (['url', 'link', 'loc', 'address'].includes(name)) return 'url';

@@ -11,7 +11,7 @@ export const nameOf = (who: Pick<Person, 'name' | 'email'>): string => who.name 
 
 export type Names = ReadonlyMap<string, string>;
 
-/** The names of the account's people and keys by their actors; those that can't be had are left out. */
+/** The names of the account's people and keys by their actors, as far as there are any. */
 async function names(signal: AbortSignal): Promise<Names> {
   const [people, keys] = await Promise.allSettled([
     authorized(new Request('/api/v1/publisher/export?collection=users', { signal })).then((response) =>

@@ -14,7 +14,7 @@ const TYPES: Record<string, string> = {
   '.svg': 'image/svg+xml',
 };
 
-/** An address that serves dist/ under the headers of the service's own page, and all else from it. */
+/** An address with dist/ under the headers of the service's own page, and all else from it. */
 export async function withDist(service: string): Promise<{ address: string; close: () => void }> {
   const policy = (await fetch(`${service}/dashboard`)).headers.get('content-security-policy') ?? '';
   const server = createServer((incoming, outgoing) => {

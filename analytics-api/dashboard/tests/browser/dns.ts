@@ -23,7 +23,7 @@ export async function dns(): Promise<Dns> {
   return { address: `${address}:${port}`, records, close: () => socket.close() };
 }
 
-/** The answer to a query with one question (RFC 1035): the record, or that there is no such name. */
+/** The answer to a query with one question (RFC 1035): the record, or that no such name is. */
 function answer(query: Buffer, records: Map<string, string>): Buffer {
   const labels: string[] = [];
   let at = HEAD_BYTES;

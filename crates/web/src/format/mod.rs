@@ -62,8 +62,8 @@ impl Format {
         }
     }
 
-    /// Form of the rows, of which CSV may begin with a byte order mark; `None` for JSON, which has an
-    /// object.
+    /// Form of the rows, of which CSV may begin with a byte order mark; `None` for JSON, which has
+    /// an object.
     #[must_use]
     pub fn rows(self, bom: bool) -> Option<RowFormat> {
         match self {

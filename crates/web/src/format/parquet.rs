@@ -1,7 +1,7 @@
 //! Rows as a Parquet file (`application/vnd.apache.parquet`), written group by group.
 //!
-//! A group of rows is in memory until it is complete: 10,000 rows, or 4 MiB when encoded. The file's
-//! footer describes every group, in about 3 KB for the widest table.
+//! A group of rows is in memory until it is complete: 10,000 rows, or 4 MiB when encoded. The
+//! file's footer describes every group, in about 3 KB for the widest table.
 
 use std::sync::Arc;
 

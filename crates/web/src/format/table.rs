@@ -62,7 +62,7 @@ pub struct Table {
     writer: RowWriter,
 }
 
-/// What was written and not taken yet.
+/// Rows that were written and not taken yet.
 #[derive(Debug)]
 enum RowWriter {
     Csv(Vec<u8>),
