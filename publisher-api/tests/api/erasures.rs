@@ -296,7 +296,9 @@ async fn an_erasure_begins_a_day_later_and_can_be_cancelled_until_then() {
     let list = async |query: &str, key: &str| stack.server.get(&format!("{PATH}{query}"), key).await.expect(200);
     let ids = |page: &Value| -> Vec<String> {
         let erasures = page["erasures"].as_array().unwrap().iter();
-        erasures.map(|one| format!("{PATH}/{}", one["erasureId"].as_str().unwrap())).collect()
+        erasures
+            .map(|one| format!("{PATH}/{}", one["erasureId"].as_str().unwrap()))
+            .collect()
     };
     let page = list("?limit=2", &editor).await;
     assert_eq!(ids(&page), [third.clone(), second.clone()], "newest first");
