@@ -113,11 +113,11 @@ function Row({ of: key, names, onMade }: { of: Key; names: Names; onMade: (key: 
         {key.scope.map((scope) => SCOPES[scope]).join(', ')}
         <small>{key.domains ? `only ${key.domains.join(', ')}` : 'for all domains'}</small>
       </td>
-      <td>
+      <td data-label="Last used: ">
         {/* It is recorded to the hour. */}
         {key.lastUsedAt ? date(Date.parse(key.lastUsedAt), tz) : <span class="soft">never</span>}
       </td>
-      <td>
+      <td data-label="Until: ">
         <State of={key} />
       </td>
       <td>{key.status === 'active' && <Actions of={key} onMade={onMade} />}</td>

@@ -1,7 +1,7 @@
 // A second question before what can't be taken back.
 
 import type { ComponentChildren } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { type Action, Outcome } from './Action';
 
 interface Props {
@@ -21,7 +21,8 @@ export function Confirm({ label, of, children, yes, action }: Props) {
   const begin = useRef<HTMLButtonElement>(null);
   const keep = useRef<HTMLButtonElement>(null);
   const wasOpen = useRef(false);
-  useEffect(() => {
+  // Before anything else can be pressed.
+  useLayoutEffect(() => {
     if (isOpen) keep.current?.focus();
     else if (wasOpen.current) begin.current?.focus();
     wasOpen.current = isOpen;

@@ -79,7 +79,7 @@ function Payload({ of: evidence }: { of: Evidence['evidence'][number] }) {
       </p>
       <Copy label="Command" text={evidence.opensslCommand} lines={8} />
       <h3>What was signed</h3>
-      <pre class="signed code">{fromBase64(evidence.signedBytes)}</pre>
+      <Copy label="Signed text" text={fromBase64(evidence.signedBytes)} lines={8} />
     </article>
   );
 }

@@ -35,6 +35,34 @@ describe('CSV', () => {
   });
 });
 
+describe('a sitemap', () => {
+  const urlset = (urls: string) => `<?xml version="1.0"?>\n<urlset xmlns="x" xmlns:news="y">${urls}</urlset>\n`;
+
+  it('gives addresses, and the titles of news alone', () => {
+    const image =
+      '<image:image><image:loc>https://cdn.example/i</image:loc><image:title>An image</image:title></image:image>';
+    const urls = [
+      `<url>${image}<loc> ${A}?x=1&amp;y=&#65;&#x42; </loc></url>`,
+      `<!-- <url><loc>${A}0</loc></url> --><url a="b"><loc><![CDATA[${A}1]]></loc><news:news><news:title>A &lt;b&gt;</news:title></news:news></url>`,
+      '<url/>',
+    ];
+    expect(read(urlset(urls.join('\n')))).toEqual({
+      entries: [
+        { line: 1, url: `${A}?x=1&y=AB` },
+        { line: 2, url: `${A}1`, title: 'A <b>' },
+      ],
+      refused: [{ line: 3, text: '', why: 'it has no url' }],
+    });
+  });
+
+  it('may be an index, cut off, or something else', () => {
+    const index = `<sitemapindex><sitemap><loc>${A}.xml</loc></sitemap></sitemapindex>`;
+    expect(() => read(index)).toThrow(`${A}.xml`);
+    expect(() => read(urlset('').slice(0, -9))).toThrow(/end is missing/);
+    expect(() => read('<html></html>')).toThrow(/isn’t a sitemap/);
+  });
+});
+
 it('refuses, with the line and why, what the API would', () => {
   const lines = [
     { url: A },

@@ -173,18 +173,44 @@ export function csv(content: string, separator: string): { line: number; cells: 
   return records;
 }
 
-/** The addresses of a sitemap, with titles where it has them (as those for news). */
+/**
+ * The addresses of a sitemap, with titles where it is one for news. It is read as text: a parser of
+ * the browser's puts its error message, with a style that the page's policy refuses, into what it
+ * can't read.
+ */
 function sitemap(content: string): Row[] {
-  const xml = new DOMParser().parseFromString(content, 'application/xml');
-  const root = xml.documentElement;
-  if (xml.querySelector('parsererror')) throw new FileFault('The file begins like XML, and isn’t.');
-  if (root.localName === 'sitemapindex') {
-    const parts = [...root.getElementsByTagNameNS('*', 'loc')].slice(0, 5).map((one) => one.textContent?.trim());
+  const xml = content.replaceAll(/<!--[\s\S]*?-->/g, '');
+  if (/<sitemapindex[\s>]/.test(xml)) {
+    const parts = xml
+      .split(/<sitemap(?=[\s>])/)
+      .slice(1, 6)
+      .map((one) => textOf(one, 'loc'));
     throw new FileFault(`This is an index of sitemaps. Choose the files that it names: ${parts.join(', ')}`);
   }
-  if (root.localName !== 'urlset') throw new FileFault('This XML isn’t a sitemap.');
-  return [...root.children].map((one, at) => {
-    const [loc, title] = ['loc', 'title'].map((name) => one.getElementsByTagNameNS('*', name)[0]?.textContent?.trim());
-    return { line: at + 1, text: loc ?? '', entry: { url: loc ?? '', ...(title && { title }) } };
+  if (!/<urlset[\s>]/.test(xml)) throw new FileFault('This XML isn’t a sitemap.');
+  if (!/<\/urlset\s*>\s*$/.test(xml)) throw new FileFault('The sitemap isn’t complete: its end is missing.');
+  return xml
+    .split(/<url(?=[\s/>])/)
+    .slice(1)
+    .map((one, at) => {
+      const [url, title] = [textOf(one, 'loc'), textOf(one, 'news:title')];
+      return { line: at + 1, text: url, entry: { url, ...(title && { title }) } };
+    });
+}
+
+/** Begin of an element of a sitemap that is looked at: more than its address and title need. */
+const ELEMENT_CHARS_MAX = 20_000;
+const ENTITIES: Record<string, string> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" };
+
+/** The text of the first element of this name; empty if there is none. */
+function textOf(xml: string, name: string): string {
+  const element = new RegExp(`<${name}(?:\\s[^>]*)?>([\\s\\S]*?)</${name}\\s*>`).exec(xml.slice(0, ELEMENT_CHARS_MAX));
+  const text = (element?.[1] ?? '').trim();
+  const literal = /^<!\[CDATA\[([\s\S]*)\]\]>$/.exec(text)?.[1];
+  if (literal !== undefined) return literal.trim();
+  return text.replaceAll(/&(?:#(\d{1,7})|#x([0-9a-f]{1,6})|(\w+));/gi, (whole, decimal, hex, entity) => {
+    if (entity) return ENTITIES[entity] ?? whole;
+    const code = decimal ? Number(decimal) : Number.parseInt(hex, 16);
+    return code <= 0x10ffff ? String.fromCodePoint(code) : whole;
   });
 }
