@@ -23,7 +23,7 @@ const PATH: &str = "/api/v1/auth/invitations";
 
 pub(crate) fn routes() -> OpenApiRouter<Arc<PublisherState>> {
     OpenApiRouter::new()
-        .routes(routes!(list, invite))
+        .routes(routes!(invitations, invite))
         .routes(routes!(withdraw))
 }
 
@@ -107,7 +107,7 @@ async fn invite(
     get, path = PATH, tag = "members", security(("jwt" = [])),
     responses((status = 200, description = "Newest first, 20 at most, without their links", body = InvitationsBody), Refusals),
 )]
-async fn list(
+async fn invitations(
     State(app): State<Arc<PublisherState>>,
     Extension(identity): Extension<Arc<Identity>>,
 ) -> Result<Json<InvitationsBody>, Failure> {

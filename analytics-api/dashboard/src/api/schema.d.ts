@@ -5340,7 +5340,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The outcomes, and a last line */
+            /** @description The outcomes (OutcomeLine), and a last line (EndLine) */
             200: {
                 headers: {
                     /** @description How many requests it counted for */
@@ -5365,7 +5365,7 @@ export interface operations {
                      *     {"outcome":"rejected","receiptId":"a0000000-0000-4000-8000-00000000002d","logPosition":{"epoch":1,"partition":1,"offset":70,"index":0},"reason":"entry_unknown","detail":"what was found","hint":"name an entry of the publisher's in content.entryId, or ask the publisher to create it","receipts":1,"receivedAt":"2026-03-30T19:46:40.000Z","requestId":"request-7","cursor":"MS4wLjNjMDAwMSwxLjEuNDYwMDAx"}
                      *     {"cursor":"MS4wLjQ3MDAwMCwxLjEuNDcwMDAw","more":false,"truncated":false,"completeThrough":"2026-03-30T20:00:00.250Z","incomplete":true}
                      */
-                    "application/x-ndjson": components["schemas"]["EndLine"];
+                    "application/x-ndjson": string;
                 };
             };
             /** @description The request is malformed, or a value in it can't be */

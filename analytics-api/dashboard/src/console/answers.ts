@@ -1,6 +1,7 @@
 // Answers of the publisher API, as far as the console reads them, and names for those of analytics.
 
 import type { components } from '../api/schema';
+import type { Person } from '../session';
 
 export type Method = 'dns' | 'https' | 'meta';
 
@@ -116,6 +117,36 @@ export interface Erasures {
 export interface Trail {
   entries: { id: string; at: string; actor: string; action: string; subject: string; detail: string }[];
   nextCursor: string | null;
+}
+
+export interface Member {
+  userId: string;
+  email: string | null;
+  name: string | null;
+  role: Person['role'];
+  isLoginLink: boolean;
+  isOwn: boolean;
+  since: string;
+}
+
+export interface Members {
+  members: Member[];
+}
+
+export interface Invitation {
+  invitationId: string;
+  role: Person['role'];
+  email: string | null;
+  expiresAt: string;
+}
+
+export interface Invitations {
+  invitations: Invitation[];
+}
+
+/** An invitation just made; its link comes only here, and not if a mail brings it. */
+export interface NewInvitation extends Invitation {
+  link: string | null;
 }
 
 type Schemas = components['schemas'];

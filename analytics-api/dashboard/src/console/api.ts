@@ -20,7 +20,11 @@ export async function get<T>(path: string, signal?: AbortSignal): Promise<T> {
 }
 
 /** Sends `body` as JSON, or as the lines of JSON that it is; null if there is no content. */
-export async function send<T>(method: 'POST' | 'PUT' | 'DELETE', path: string, body?: object | string): Promise<T> {
+export async function send<T>(
+  method: 'POST' | 'PUT' | 'PATCH' | 'DELETE',
+  path: string,
+  body?: object | string,
+): Promise<T> {
   const headers = new Headers({ accept: 'application/json' });
   if (body !== undefined)
     headers.set('content-type', typeof body === 'string' ? 'application/x-ndjson' : 'application/json');

@@ -1,9 +1,8 @@
 // Names of those who do things in an account: people, and API keys.
 
-import { authorized } from '../api/http';
 import { useAsk } from '../ask';
 import { type Person, person } from '../session';
-import type { Keys } from './answers';
+import type { Keys, Members } from './answers';
 import { get } from './api';
 
 /** The person's name, or what there is instead. */
@@ -14,17 +13,14 @@ export type Names = ReadonlyMap<string, string>;
 /** The names of the account's people and keys by their actors, as far as there are any. */
 async function names(signal: AbortSignal): Promise<Names> {
   const [people, keys] = await Promise.allSettled([
-    authorized(new Request('/api/v1/publisher/export?collection=users', { signal })).then((response) =>
-      response.text(),
-    ),
+    get<Members>('/api/v1/auth/members', signal),
     get<Keys>('/api/v1/auth/keys?limit=100', signal),
   ]);
   const found = new Map<string, string>();
   if (people.status === 'fulfilled') {
-    for (const line of people.value.split('\n').filter((line) => line.startsWith('{"collection"'))) {
-      const { row } = JSON.parse(line) as { row: { userId: string; name: string | null; email: string | null } };
-      const name = row.name ?? row.email;
-      if (name) found.set(`user:${row.userId}`, name);
+    for (const member of people.value.members) {
+      const name = member.name ?? member.email;
+      if (name) found.set(`user:${member.userId}`, name);
     }
   }
   if (keys.status === 'fulfilled') for (const key of keys.value.keys) found.set(`key:${key.keyId}`, key.name);

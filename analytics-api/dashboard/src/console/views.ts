@@ -9,6 +9,7 @@ import { Catalogue } from './Catalogue';
 import { Domains } from './Domains';
 import { Erasures } from './Erasures';
 import { RECEIPTS } from './Evidence';
+import { Members } from './Members';
 import { Receipts } from './Receipts';
 import { Rejected } from './Rejected';
 import { Welcome } from './Welcome';
@@ -22,7 +23,7 @@ export interface ConsoleView {
 export const VIEWS: ConsoleView[] = [
   { path: '/welcome', title: 'First steps', View: Welcome },
   { path: '/settings', title: 'Account', View: Account },
-  // Members belong here.
+  { path: '/settings/members', title: 'Members', View: Members },
   { path: '/settings/domains', title: 'Domains', View: Domains },
   { path: '/settings/catalogue', title: 'Catalogue', View: Catalogue },
   { path: '/settings/keys', title: 'API keys', View: ApiKeys },

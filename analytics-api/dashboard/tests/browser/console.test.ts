@@ -282,6 +282,59 @@ describe('API keys', () => {
     }));
 });
 
+describe('members', () => {
+  const open = (page: Page) => page.locator('[aria-labelledby="invitations-title"], #invitations').locator('li');
+
+  it('are invited by a link that works once, get another role, and are removed', () =>
+    entered('owner', '#/settings/members', async (page) => {
+      await accessible(page, 'members');
+      await page.getByLabel('Role').first().selectOption('reader');
+      await page.getByRole('button', { name: 'Invite' }).click();
+      await page.getByText('The link is made.').waitFor();
+      const link = new URL(await page.getByLabel('Link of the invitation').inputValue());
+      await expect.poll(() => open(page).count()).toBe(1);
+      await accessible(page, 'an invitation');
+
+      await visit(base, {}, async ({ page: other, allow }) => {
+        allow(403, 404, 410);
+        await other.goto(link.pathname);
+        await other.getByRole('button', { name: 'Join' }).click();
+        await other.locator('.top').waitFor();
+        await other.goto(link.pathname);
+        expect(await other.getByRole('button', { name: 'Join' }).count()).toBe(0);
+      });
+
+      await page.reload();
+      await page.getByText('None.').waitFor();
+      const reader = page.getByRole('row').filter({ hasText: 'sees the numbers' });
+      await reader.getByRole('button', { name: /^Change role/ }).click();
+      await reader.getByLabel('Role').selectOption('editor');
+      await reader.getByRole('button', { name: 'Give this role' }).click();
+      await expect.poll(() => reader.count()).toBe(0);
+      const editor = page.getByRole('row').filter({ hasText: 'also changes domains' });
+      const before = await editor.count();
+      await editor
+        .last()
+        .getByRole('button', { name: /^Remove/ })
+        .click();
+      await page.getByRole('button', { name: 'Remove them' }).click();
+      await expect.poll(() => editor.count()).toBe(before - 1);
+    }));
+
+  it('are seen by readers, and an invitation is withdrawn', async () => {
+    await entered('owner', '#/settings/members', async (page) => {
+      await page.getByRole('button', { name: 'Invite' }).click();
+      await page.getByRole('button', { name: 'Withdraw: by a link' }).click();
+      await page.getByRole('button', { name: 'Withdraw it' }).click();
+      await page.getByText('None.').waitFor();
+    });
+    await entered('reader', '#/settings/members', async (page) => {
+      await page.getByText('Your role is reader. Owners invite people').waitFor();
+      expect(await page.locator('main button').count()).toBe(0);
+    });
+  });
+});
+
 describe('the catalogue', () => {
   const upload = (page: Page, name: string, text: string) =>
     page.getByLabel('File').setInputFiles({ name, mimeType: 'text/plain', buffer: Buffer.from(text) });
