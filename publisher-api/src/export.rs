@@ -26,11 +26,7 @@ use crate::erasing::scope;
 use cursor::{ExportCursor, StoreCursor};
 
 /// Receipts in one page, or refusals; the longest possible receipt is 150 KB with its evidence.
-pub(crate) const RECEIPTS_MAX: u64 = 200;
-/// Receipts in a page behind one of short receipts: most of a page's cost is the same for any size.
-pub(crate) const SHORT_RECEIPTS_MAX: u64 = 1_000;
-/// Bytes of a short receipt.
-pub(crate) const SHORT_BYTES_MAX: usize = 8 << 10;
+const RECEIPTS_MAX: u64 = 200;
 /// Rows of another collection in one page.
 const ROWS_MAX: i64 = 500;
 
@@ -160,14 +156,14 @@ impl Walk {
         ExportCursor::begin(self.only.unwrap_or(0))
     }
 
-    /// The next page with rows from `cursor` on, of at most so many receipts; none at the end.
+    /// The next page with rows from `cursor` on; none at the end.
     ///
     /// # Errors
     /// An engine doesn't answer.
-    pub(crate) async fn next(&self, mut cursor: ExportCursor, receipts_max: u64) -> Result<Option<Page>, Failure> {
+    pub(crate) async fn next(&self, mut cursor: ExportCursor) -> Result<Option<Page>, Failure> {
         let end = self.only.map_or_else(|| names().len(), |only| only + 1);
         while cursor.collection < end {
-            let (rows, after) = self.rows(&cursor, receipts_max).await?;
+            let (rows, after) = self.rows(&cursor).await?;
             if let Some(after) = after {
                 let collection = cursor.collection;
                 return Ok(Some(Page {
@@ -182,11 +178,7 @@ impl Walk {
     }
 
     /// The rows behind a cursor, and the cursor behind them if there are any.
-    async fn rows(
-        &self,
-        cursor: &ExportCursor,
-        receipts_max: u64,
-    ) -> Result<(Vec<Vec<Value>>, Option<StoreCursor>), Failure> {
+    async fn rows(&self, cursor: &ExportCursor) -> Result<(Vec<Vec<Value>>, Option<StoreCursor>), Failure> {
         match COLLECTIONS.get(cursor.collection) {
             Some(stored) => {
                 let after = match &cursor.after {
@@ -200,16 +192,12 @@ impl Walk {
                 let rows = page.into_iter().map(|row| row.cells.into_iter().map(value).collect());
                 Ok((rows.collect(), after))
             }
-            None if cursor.collection == COLLECTIONS.len() => self.receipts(cursor, receipts_max).await,
+            None if cursor.collection == COLLECTIONS.len() => self.receipts(cursor).await,
             None => self.refusals(cursor).await,
         }
     }
 
-    async fn receipts(
-        &self,
-        cursor: &ExportCursor,
-        receipts_max: u64,
-    ) -> Result<(Vec<Vec<Value>>, Option<StoreCursor>), Failure> {
+    async fn receipts(&self, cursor: &ExportCursor) -> Result<(Vec<Vec<Value>>, Option<StoreCursor>), Failure> {
         let after = match &cursor.after {
             StoreCursor::Receipt(after) => Some(after),
             _ => None,
@@ -218,7 +206,7 @@ impl Walk {
         let page = self
             .deps
             .warehouse
-            .export_receipts(&scope, &self.times, after, receipts_max)
+            .export_receipts(&scope, &self.times, after, RECEIPTS_MAX)
             .await?;
         let after = page.last().map(|receipt| StoreCursor::Receipt(receipt.key.clone()));
         let keys: Vec<ReceiptCursor> = page.iter().map(|receipt| receipt.key.clone()).collect();

@@ -373,9 +373,6 @@ pub(crate) async fn each_answer_has_an_example_that_fits_its_schema(stack: &Stac
         stack.get(&format!("/api/v1/analytics/{rows}&format=ndjson"), &[]).await;
     }
     let document = analytics_api::document().to_json().unwrap();
-    if let Some(p) = std::env::var_os("DUMP") {
-        std::fs::write(p, analytics_api::document().to_pretty_json().unwrap() + "\n").unwrap();
-    }
     test_engines::examples::check(&document).unwrap();
 }
 

@@ -12,7 +12,7 @@ use web::stream::{BrokenOff, PieceWriter};
 
 use super::cursor::ExportCursor;
 use super::form::ExportFormat;
-use super::{Page, RECEIPTS_MAX, SHORT_BYTES_MAX, SHORT_RECEIPTS_MAX, Walk, names};
+use super::{Page, Walk, names};
 
 /// Time for an account's earlier stream to end: that its reader is gone is seen a moment later.
 const OWN_WAIT_MAX: Duration = Duration::from_secs(1);
@@ -88,13 +88,9 @@ async fn produce(
     while let Some(some) = page {
         let name = names().get(some.collection).copied().unwrap_or_default();
         *counts.entry(name).or_default() += some.rows.len() as u64;
-        let (rows, next): (usize, ExportCursor) = (some.rows.len(), some.next.clone());
-        let bytes = form.page(some);
-        let is_short = bytes.len() <= rows.saturating_mul(SHORT_BYTES_MAX);
-        let receipts_max = if is_short { SHORT_RECEIPTS_MAX } else { RECEIPTS_MAX };
-        pieces.send(bytes).await?;
-        let following = walk.next(next, receipts_max).await;
-        page = following.map_err(|_| "an engine doesn't answer")?;
+        let next: ExportCursor = some.next.clone();
+        pieces.send(form.page(some)).await?;
+        page = walk.next(next).await.map_err(|_| "an engine doesn't answer")?;
     }
     Ok(form.end(&counts))
 }

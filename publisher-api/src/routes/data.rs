@@ -261,7 +261,7 @@ async fn export_all(
     let head = form.begin(cursor.collection, params.get("cursor").is_some());
     // The first page before the head is sent: an engine that is away is a 503, not a stream that
     // breaks off.
-    let first = walk.next(cursor, export::RECEIPTS_MAX).await?;
+    let first = walk.next(cursor).await?;
     let rows = params.get("collection").unwrap_or("export");
     let headers = [
         (header::CONTENT_TYPE, form.media().to_owned()),
