@@ -151,8 +151,13 @@ fn word(word: &str) -> String {
         Some((at, ',' | '"' | '\n' | ' ')) => word.split_at(at),
         _ => (word, ""),
     };
-    // An identifier or a secret of ours: `key_...`, `rcpt_...`.
-    let random = |text: &str| text.len() >= 10 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    // An identifier or a secret of ours: `key_...`, `rcpt_...`. A code such as `too_many_entries` has
+    // no digits.
+    let random = |text: &str| {
+        text.len() >= 10
+            && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+            && text.bytes().any(|byte| byte.is_ascii_digit())
+    };
     match text.split_once('_') {
         Some((kind, rest)) if random(rest) && kind.len() <= 4 && kind.bytes().all(|byte| byte.is_ascii_lowercase()) => {
             let rest: String = rest.chars().map(|c| if c == '_' { c } else { RANDOM }).collect();
