@@ -151,8 +151,8 @@ fn word(word: &str) -> String {
         Some((at, ',' | '"' | '\n' | ' ')) => word.split_at(at),
         _ => (word, ""),
     };
-    // An identifier or a secret of ours: `key_...`, `rcpt_...`. A code such as `too_many_entries` has
-    // no digits.
+    // An identifier or a secret of ours: `key_...`, `rcpt_...`. A code such as `too_many_entries`
+    // has no digits.
     let random = |text: &str| {
         text.len() >= 10
             && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')

@@ -197,7 +197,7 @@ describe('CSV', () => {
           : route.continue(),
       );
       const file = await download(page, 'Content');
-      expect(file.name).toBe('content.csv');
+      expect(file.name).toMatch(/^content-from-\d{4}-\d\d-\d\d\.csv$/);
       expect(file.header).not.toContain('cursor');
       expect(new Set(file.ids)).toEqual(new Set(Array.from({ length: TITLES }, (_, at) => uuid(`lists ${at}`))));
       expect(file.ids.length).toBe(TITLES);

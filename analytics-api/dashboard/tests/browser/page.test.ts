@@ -615,7 +615,9 @@ describe('the numbers', () => {
           wanted,
           page.getByRole('button', { name: `Download CSV: ${name}` }).click(),
         ]);
-        expect(download.suggestedFilename()).toBe(`${path?.slice(1)}.csv`);
+        const [, fileName] = /filename="([^"]+)"/.exec(response.headers()['content-disposition'] ?? '') ?? [];
+        expect(fileName).toMatch(new RegExp(`^${path?.slice(1)}(-from-\\d{4}-\\d\\d-\\d\\d.*)?\\.csv$`));
+        expect(download.suggestedFilename()).toBe(fileName);
         const saved = readFileSync(await download.path(), 'utf8');
         const { pathname, search } = new URL(response.url());
         const again = await service.ask(pathname + search, key, 'text/csv');
