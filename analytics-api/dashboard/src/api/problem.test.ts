@@ -13,7 +13,7 @@ describe('problems', () => {
       [403, 'insufficient_scope', 'This API key may not read'],
       [403, 'no_verified_domain', 'No verified domain'],
       [403, 'domain_not_verified', 'Not your domain'],
-      [403, 'insufficient_role', 'You may not see this'],
+      [403, 'insufficient_role', 'Your role doesn’t allow this'],
       [404, 'not_found', 'Nothing here'],
       [429, 'rate_limited', 'Too many requests'],
       [503, 'warehouse_unavailable', 'Busy or unavailable'],
