@@ -55,7 +55,9 @@ export function Upload() {
     setPasted('');
     refresh();
   });
-  if (asked.data && own.length === 0) {
+  // What a file has is checked against the domains.
+  if (!asked.data) return <div aria-busy="true" />;
+  if (own.length === 0) {
     return (
       <p class="empty">
         First <a href="#/settings/domains">show that a domain is yours</a>: content is listed on your domains.
