@@ -19,6 +19,7 @@ use web::access::Gatekeeper;
 use web::openapi::{ProblemBody, PublicRefusals};
 use web::{Failure, session};
 
+use super::link_secret::find_by_secret;
 use super::login_link::signed_in;
 use super::sign_in_page::{LOGIN, PageAction, SignInPage};
 use crate::state::PublisherState;
@@ -54,13 +55,8 @@ async fn show(
     request: Request,
 ) -> Result<Response, Failure> {
     let (head, _) = request.into_parts();
-    let unknown = gatekeeper.unknown_credentials(&head.headers, &head.extensions).await?;
-    let found = match SecretToken::parse(&text) {
-        Some(token) => app.deps.accounts.invitation(&token).await?,
-        None => None,
-    };
-    let Some(offer) = found else {
-        unknown.add().await;
+    let find = async |token: &SecretToken| app.deps.accounts.invitation(token).await;
+    let Some(offer) = find_by_secret(&gatekeeper, &head, &text, find).await? else {
         return Ok(ended());
     };
     Ok(page(&app, &offer, &text))
@@ -89,15 +85,12 @@ async fn accept(
 ) -> Result<Response, Failure> {
     let (head, _) = request.into_parts();
     session::check_site(&head.headers)?;
-    let unknown = gatekeeper.unknown_credentials(&head.headers, &head.extensions).await?;
     let accounts = &app.deps.accounts;
-    let token = SecretToken::parse(&text);
-    let offer = match &token {
-        Some(token) => accounts.invitation(token).await?,
-        None => None,
+    let find = async |token: &SecretToken| {
+        let offer = accounts.invitation(token).await?;
+        Ok(offer.map(|offer| (token.clone(), offer)))
     };
-    let Some((token, offer)) = token.zip(offer) else {
-        unknown.add().await;
+    let Some((token, offer)) = find_by_secret(&gatekeeper, &head, &text, find).await? else {
         return Ok(ended());
     };
     if app.deps.provider.is_some() {

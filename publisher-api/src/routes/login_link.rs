@@ -17,6 +17,7 @@ use web::access::Gatekeeper;
 use web::openapi::PublicRefusals;
 use web::{Failure, session};
 
+use super::link_secret::find_by_secret;
 use super::sign_in_page::{PageAction, SignInPage};
 use crate::state::PublisherState;
 
@@ -47,13 +48,8 @@ async fn show(
     request: Request,
 ) -> Result<Response, Failure> {
     let (head, _) = request.into_parts();
-    let unknown = gatekeeper.unknown_credentials(&head.headers, &head.extensions).await?;
-    let found = match SecretToken::parse(&text) {
-        Some(token) => app.deps.accounts.login_link(&token).await?,
-        None => None,
-    };
-    let Some(link) = found else {
-        unknown.add().await;
+    let find = async |token: &SecretToken| app.deps.accounts.login_link(token).await;
+    let Some(link) = find_by_secret(&gatekeeper, &head, &text, find).await? else {
         return Ok(used());
     };
     Ok(page(&link).into_response())
@@ -80,14 +76,9 @@ async fn sign_in(
 ) -> Result<Response, Failure> {
     let (head, _) = request.into_parts();
     session::check_site(&head.headers)?;
-    let unknown = gatekeeper.unknown_credentials(&head.headers, &head.extensions).await?;
     let accounts = &app.deps.accounts;
-    let user = match SecretToken::parse(&text) {
-        Some(token) => accounts.use_login_link(&token).await?,
-        None => None,
-    };
-    let Some(user) = user else {
-        unknown.add().await;
+    let find = async |token: &SecretToken| accounts.use_login_link(token).await;
+    let Some(user) = find_by_secret(&gatekeeper, &head, &text, find).await? else {
         return Ok(used());
     };
     let before = session::token(&head.headers).ok().flatten();

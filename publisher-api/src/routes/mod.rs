@@ -8,6 +8,7 @@ pub(crate) mod invitations;
 pub(crate) mod join;
 mod key_domains;
 pub(crate) mod keys;
+mod link_secret;
 pub(crate) mod login_link;
 pub(crate) mod lookup;
 pub(crate) mod members;
