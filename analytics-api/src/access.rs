@@ -109,10 +109,7 @@ impl<S: Sync> FromRequestParts<S> for Access {
         match parts.extensions.get::<Arc<Principal>>() {
             Some(principal) => Self::of(principal),
             // Every address with a key has the layer.
-            None => Err(Failure::new(
-                Kind::Internal,
-                "the request id finds the cause in the log",
-            )),
+            None => Err(Failure::internal()),
         }
     }
 }

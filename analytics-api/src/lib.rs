@@ -17,7 +17,7 @@
 //!   `cursor`: positions in lists
 //! - `receipt_query`: a query of receipts and the form of its answer
 //! - `snapshot`: what an answer is made from; `streams`: limits of streamed answers
-//! - [`format`]: JSON or rows; `labels`: what publishers call their entries; `signers`: whether an
+//! - `format`: an answer as JSON or rows; `labels`: what publishers call their entries; `signers`: whether an
 //!   account trusts them, and who claims their client IDs
 //! - `page`: the dashboard page's files
 //! - `live`: server-sent events; [`cost`]: the cost of a request in units of the quota
@@ -44,7 +44,7 @@ pub mod completeness;
 pub mod config;
 pub mod cost;
 mod cursor;
-pub mod format;
+mod format;
 mod freshness;
 pub mod gate;
 mod hints;

@@ -6,14 +6,15 @@ use utoipa::OpenApi;
 use utoipa::openapi::path::{Operation, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, SecurityScheme};
-use utoipa::openapi::{Header, OpenApi as Document, RefOr, Response, ResponseBuilder};
+use utoipa::openapi::{ContentBuilder, Header, OpenApi as Document, RefOr, Response, ResponseBuilder};
 use utoipa_axum::router::OpenApiRouter;
 use web::examples::add_examples;
+use web::format::{ALL, Format};
 use web::openapi::{ProblemBody, ProblemError, bearer, tell_headers, text_header};
 
 use crate::config::AnalyticsConfig;
 use crate::live::route as live;
-use crate::parameters::Query;
+use crate::parameters::{FORMAT, Query};
 use crate::routes::outcomes::{EndLine, OutcomeLine};
 use crate::routes::{QUERIES, SENDER_QUERIES};
 use crate::state::AnalyticsState;
@@ -53,6 +54,11 @@ pub(crate) fn finished(mut document: Document, config: &AnalyticsConfig) -> Docu
             continue;
         };
         add_parameters(get, parameters, config);
+        let has_rows = parameters
+            .iter()
+            .copied()
+            .flatten()
+            .any(|query| query.name == FORMAT.name);
         let if_none_match = ParameterBuilder::new()
             .name("If-None-Match")
             .parameter_in(ParameterIn::Header)
@@ -71,6 +77,9 @@ pub(crate) fn finished(mut document: Document, config: &AnalyticsConfig) -> Docu
         responses.insert("304".to_owned(), RefOr::T(unchanged));
         if let Some(RefOr::T(numbers)) = responses.get_mut("200") {
             tell_completeness(numbers);
+            if has_rows {
+                add_rows(numbers);
+            }
         }
     }
     for (path, parameters) in SENDER_QUERIES {
@@ -101,6 +110,15 @@ fn message_signature() -> SecurityScheme {
         with `created` and `expires` at most 300 s apart: `Signature-Input`, `Signature`, and the key's SPKI DER in base64 \
         as `X-Client-Public-Key`";
     SecurityScheme::ApiKey(ApiKey::Header(ApiKeyValue::with_description("Signature", description)))
+}
+
+/// Adds the forms of rows, each of which is one text in OpenAPI.
+fn add_rows(response: &mut Response) {
+    for format in ALL.into_iter().filter(|format| *format != Format::Json) {
+        let text = ObjectBuilder::new().schema_type(Type::String);
+        let content = ContentBuilder::new().schema(Some(text)).build();
+        response.content.insert(format.media().to_owned(), RefOr::T(content));
+    }
 }
 
 fn tell_completeness(response: &mut Response) {

@@ -8,10 +8,10 @@ use web::params::VALUES_MAX;
 
 use crate::buckets::INTERVALS;
 use crate::config::AnalyticsConfig;
-use crate::format::{ALL, Format};
 use crate::ranking::{CLIENT_ORDERS, CONTENT_ORDERS, MODEL_ORDERS, OPERATOR_ORDERS, SEARCH_CHARS_MAX};
 use crate::routes::timeseries::GROUPS;
 use crate::selection::{MODEL_BYTES_MAX, purposes};
+use web::format::{ALL, Format};
 
 /// The most outcomes of a page.
 pub(crate) const OUTCOMES_MAX: u32 = 1_000;

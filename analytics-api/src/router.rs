@@ -58,7 +58,7 @@ pub(crate) fn router(app: &Arc<AnalyticsState>, live: Arc<Live>, local: SocketAd
     let signed = signed().route_layer(middleware::from_fn_with_state(gate, sender::signed));
     let [keyed, either, signed] =
         [keyed, either, signed].map(|routes| routes.route_layer(middleware::from_fn(query_parsing::parse)));
-    let open = open().route_layer(Extension(Addresses::new(&document())));
+    let open = open().route_layer(Extension(Addresses::new(&assembled())));
     let all = openapi::router().merge(keyed).merge(either).merge(signed).merge(open);
     let (routes, document) = all.split_for_parts();
     around.start_at_zero(document.paths.paths.keys());
@@ -80,12 +80,17 @@ pub(crate) fn router(app: &Arc<AnalyticsState>, live: Arc<Live>, local: SocketAd
 /// The whole document, as `GET /openapi.json` answers it with the default configuration.
 #[must_use]
 pub fn document() -> Document {
+    openapi::finished(assembled(), &AnalyticsConfig::default())
+}
+
+/// The document as far as the handlers say it.
+fn assembled() -> Document {
     let all = openapi::router()
         .merge(with_api_key())
         .merge(signed_or_keyed())
         .merge(signed())
         .merge(open());
-    openapi::finished(all.into_openapi(), &AnalyticsConfig::default())
+    all.into_openapi()
 }
 
 #[cfg(test)]

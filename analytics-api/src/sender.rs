@@ -360,7 +360,7 @@ impl<S: Sync> FromRequestParts<S> for ProvenSender {
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Failure> {
         // Every address with senders has the layer.
-        let unlayered = || Failure::new(Kind::Internal, "the request id finds the cause in the log");
+        let unlayered = || Failure::internal();
         parts.extensions.get::<Self>().cloned().ok_or_else(unlayered)
     }
 }

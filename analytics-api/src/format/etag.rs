@@ -6,7 +6,7 @@
 
 use sha2::{Digest, Sha256};
 
-use super::Format;
+use web::format::Format;
 
 /// The tag of an answer whose bytes, but for `completeThrough`, are these.
 pub(crate) fn tag(format: Format, incomplete: bool, bytes: &[u8]) -> String {

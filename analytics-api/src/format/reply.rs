@@ -7,10 +7,11 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
 use serde::Serialize;
 use utoipa::ToSchema;
 use web::Failure;
+use web::format::table::{RowFormat, Table, Tabular};
+use web::format::{Format, file_name};
 use web::params::Params;
 
-use super::table::{RowFormat, Table, Tabular};
-use super::{Format, etag, file_name};
+use super::etag;
 use crate::completeness::Completeness;
 use crate::parameters::BOM;
 
@@ -154,11 +155,7 @@ fn tell(headers: &mut HeaderMap, completeness: &Completeness) {
 /// Answers are maps, lists, texts and numbers, none of which fails.
 fn unwritable(error: &dyn std::error::Error) -> Response {
     tracing::error!(%error, "an answer can't be written");
-    Failure::new(
-        service::problem::Kind::Internal,
-        "the request id finds the cause in the log",
-    )
-    .into_response()
+    Failure::internal().into_response()
 }
 
 #[cfg(test)]

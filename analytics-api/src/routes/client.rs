@@ -17,14 +17,14 @@ use web::{Failure, rfc3339_ms};
 use super::summary::{self, SummaryRows};
 use super::top;
 use crate::answers::{ByTrust, ContentCount, PurposeCounts, Refusals, TotalsByTrust, labelled};
-use crate::format::column::RowColumn;
 use crate::format::reply::Complete;
-use crate::format::table::{Table, TableError, Tabular};
 use crate::parameters::{DOMAIN, ENTRIES, MEMBERS, Query, RANGE, ROWS, TOP_LIMIT};
 use crate::receipt_query::ReceiptQuery;
 use crate::selection::everything;
 use crate::signers::{Signer, Signers};
 use crate::state::AnalyticsState;
+use web::format::column::RowColumn;
+use web::format::table::{Table, TableError, Tabular};
 
 pub(crate) const PATH: &str = "/api/v1/analytics/clients/{clientId}";
 pub(crate) const PARAMETERS: &[&[Query]] = &[RANGE, ENTRIES, MEMBERS, &[DOMAIN, TOP_LIMIT], ROWS];
@@ -120,7 +120,7 @@ impl Tabular for ClientActivity {
     get, path = PATH, tag = "analytics", security(("apiKey" = [])),
     params(("clientId" = String, Path, format = "uuid", description = "The client")),
     responses(
-        (status = 200, description = "The activity", content((Complete<ClientActivity> = "application/json"), (String = "text/csv"), (String = "application/x-ndjson"), (String = "application/vnd.apache.parquet"))),
+        (status = 200, description = "The activity", body = Complete<ClientActivity>),
         (status = 404, description = "There is no such client", body = ProblemBody, content_type = "application/problem+json"),
         Refusals,
     ),

@@ -11,9 +11,7 @@ use web::{Failure, rfc3339_ms};
 
 use super::top;
 use crate::answers::{ByTrust, Refusals};
-use crate::format::column::{RowColumn, instant, integer, text};
 use crate::format::reply::Complete;
-use crate::format::table::{Table, TableError, Tabular};
 use crate::parameters::{
     CLIENT_SORT, CLIENTS, CURSOR, DOMAIN, ENTRIES, MEMBERS, Query, RANGE, ROWS, SEARCH, TOP_LIMIT,
 };
@@ -21,6 +19,8 @@ use crate::ranking::{CLIENT_ORDERS, RankingQuery};
 use crate::receipt_query::ReceiptQuery;
 use crate::signers::{Signer, Signers};
 use crate::state::AnalyticsState;
+use web::format::column::{RowColumn, instant, integer, text};
+use web::format::table::{Table, TableError, Tabular};
 
 pub(crate) const PATH: &str = "/api/v1/analytics/clients";
 pub(crate) const PARAMETERS: &[&[Query]] = &[
@@ -113,7 +113,7 @@ impl Tabular for TopClientList {
 #[utoipa::path(
     get, path = PATH, tag = "analytics", security(("apiKey" = [])),
     responses(
-        (status = 200, description = "The clients", content((Complete<TopClientList> = "application/json"), (String = "text/csv"), (String = "application/x-ndjson"), (String = "application/vnd.apache.parquet"))),
+        (status = 200, description = "The clients", body = Complete<TopClientList>),
         Refusals,
     ),
 )]

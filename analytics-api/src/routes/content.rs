@@ -13,9 +13,7 @@ use web::{Failure, rfc3339_ms};
 
 use super::top;
 use crate::answers::{ByTrust, Refusals};
-use crate::format::column::{RowColumn, flag, instant, integer, text};
 use crate::format::reply::Complete;
-use crate::format::table::{Table, TableError, Tabular};
 use crate::labels::{Labelled, Labels};
 use crate::parameters::{
     CLIENTS, CONTENT_SORT, CURSOR, DOMAIN, ENTRIES, MEMBERS, Query, RANGE, ROWS, SEARCH, TOP_LIMIT,
@@ -23,6 +21,8 @@ use crate::parameters::{
 use crate::ranking::{CONTENT_ORDERS, EntrySearch, RankingQuery, too_many_found};
 use crate::receipt_query::ReceiptQuery;
 use crate::state::AnalyticsState;
+use web::format::column::{RowColumn, flag, instant, integer, text};
+use web::format::table::{Table, TableError, Tabular};
 
 pub(crate) const PATH: &str = "/api/v1/analytics/content";
 pub(crate) const PARAMETERS: &[&[Query]] = &[
@@ -100,7 +100,7 @@ impl Tabular for TopContentList {
 #[utoipa::path(
     get, path = PATH, tag = "analytics", security(("apiKey" = [])),
     responses(
-        (status = 200, description = "The entries", content((Complete<TopContentList> = "application/json"), (String = "text/csv"), (String = "application/x-ndjson"), (String = "application/vnd.apache.parquet"))),
+        (status = 200, description = "The entries", body = Complete<TopContentList>),
         Refusals,
     ),
 )]

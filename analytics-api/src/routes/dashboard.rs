@@ -15,12 +15,12 @@ use web::{Failure, rfc3339};
 use super::TOP;
 use super::summary::{self, SummaryRows};
 use crate::answers::{ContentCount, OperatorCount, PurposeCounts, Refusals, TotalsByTrust, labelled};
-use crate::format::column::RowColumn;
 use crate::format::reply::Complete;
-use crate::format::table::{Table, TableError, Tabular};
 use crate::parameters::{CLIENTS, COMPARE, DASHBOARD_LIMIT, DOMAIN, ENTRIES, MEMBERS, Query, RANGE, ROWS};
 use crate::receipt_query::ReceiptQuery;
 use crate::state::AnalyticsState;
+use web::format::column::RowColumn;
+use web::format::table::{Table, TableError, Tabular};
 
 pub(crate) const PATH: &str = "/api/v1/analytics/dashboard";
 pub(crate) const PARAMETERS: &[&[Query]] = &[
@@ -106,7 +106,7 @@ impl Tabular for Dashboard {
 #[utoipa::path(
     get, path = PATH, tag = "analytics", security(("apiKey" = [])),
     responses(
-        (status = 200, description = "The totals", content((Complete<Dashboard> = "application/json"), (String = "text/csv"), (String = "application/x-ndjson"), (String = "application/vnd.apache.parquet"))),
+        (status = 200, description = "The totals", body = Complete<Dashboard>),
         Refusals,
     ),
 )]

@@ -16,15 +16,15 @@ use web::{Failure, rfc3339_ms};
 use super::summary::{self, SummaryRows};
 use super::top;
 use crate::answers::{ClientCount, PurposeCounts, Refusals, TotalsByTrust};
-use crate::format::column::RowColumn;
 use crate::format::reply::Complete;
-use crate::format::table::{Table, TableError, Tabular};
 use crate::labels::{Labelled, Labels};
 use crate::parameters::{CLIENTS, DOMAIN, MEMBERS, Query, RANGE, ROWS, TOP_LIMIT};
 use crate::receipt_query::ReceiptQuery;
 use crate::selection::everything;
 use crate::signers::Signers;
 use crate::state::AnalyticsState;
+use web::format::column::RowColumn;
+use web::format::table::{Table, TableError, Tabular};
 
 pub(crate) const PATH: &str = "/api/v1/analytics/content/{entryId}";
 pub(crate) const PARAMETERS: &[&[Query]] = &[RANGE, CLIENTS, MEMBERS, &[DOMAIN, TOP_LIMIT], ROWS];
@@ -87,7 +87,7 @@ impl Tabular for Entry {
     get, path = PATH, tag = "analytics", security(("apiKey" = [])),
     params(("entryId" = String, Path, format = "uuid", description = "The entry")),
     responses(
-        (status = 200, description = "Its usage", content((Complete<Entry> = "application/json"), (String = "text/csv"), (String = "application/x-ndjson"), (String = "application/vnd.apache.parquet"))),
+        (status = 200, description = "Its usage", body = Complete<Entry>),
         (status = 404, description = "There is no such entry", body = ProblemBody, content_type = "application/problem+json"),
         Refusals,
     ),

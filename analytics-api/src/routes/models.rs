@@ -11,13 +11,13 @@ use web::Failure;
 
 use super::top;
 use crate::answers::{ByTrust, Refusals};
-use crate::format::column::{RowColumn, integer, text};
 use crate::format::reply::Complete;
-use crate::format::table::{Table, TableError, Tabular};
 use crate::parameters::{CLIENTS, CURSOR, DOMAIN, ENTRIES, MEMBERS, MODEL_SORT, Query, RANGE, ROWS, SEARCH, TOP_LIMIT};
 use crate::ranking::{MODEL_ORDERS, RankingQuery};
 use crate::receipt_query::ReceiptQuery;
 use crate::state::AnalyticsState;
+use web::format::column::{RowColumn, integer, text};
+use web::format::table::{Table, TableError, Tabular};
 
 pub(crate) const PATH: &str = "/api/v1/analytics/models";
 pub(crate) const PARAMETERS: &[&[Query]] = &[
@@ -92,7 +92,7 @@ impl Tabular for ModelList {
 #[utoipa::path(
     get, path = PATH, tag = "analytics", security(("apiKey" = [])),
     responses(
-        (status = 200, description = "The models", content((Complete<ModelList> = "application/json"), (String = "text/csv"), (String = "application/x-ndjson"), (String = "application/vnd.apache.parquet"))),
+        (status = 200, description = "The models", body = Complete<ModelList>),
         Refusals,
     ),
 )]

@@ -11,12 +11,12 @@ use warehouse::{ReceiptsOf, SenderOccurrence, SenderOutcome};
 
 use crate::answers::{Refusals, UnlistedRejections};
 use crate::completeness::Completeness;
-use crate::format::Format;
 use crate::hints::hint;
 use crate::log_cursor::{self, LogCursor};
 use crate::parameters::{AFTER, OUTCOMES_LIMIT, OUTCOMES_MAX, Query};
 use crate::sender::ProvenSender;
 use crate::state::AnalyticsState;
+use web::format::Format;
 use web::params::Params;
 use web::{Failure, rfc3339_ms};
 
@@ -198,10 +198,7 @@ pub(crate) async fn outcomes(
 fn push<T: Serialize>(lines: &mut Vec<u8>, line: &T) -> Result<(), Failure> {
     serde_json::to_writer(&mut *lines, line).map_err(|error| {
         tracing::error!(%error, "a line can't be written as JSON");
-        Failure::new(
-            service::problem::Kind::Internal,
-            "the request id finds the cause in the log",
-        )
+        Failure::internal()
     })?;
     lines.push(b'\n');
     Ok(())

@@ -9,13 +9,13 @@ use utoipa::ToSchema;
 use web::Failure;
 
 use crate::answers::{ByTrust, Refusals};
-use crate::format::column::{RowColumn, integer, text};
 use crate::format::reply::Complete;
-use crate::format::table::{Table, TableError, Tabular};
 use crate::parameters::{CLIENTS, DOMAIN, ENTRIES, MEMBERS, Query, RANGE, ROWS};
 use crate::receipt_query::ReceiptQuery;
 use crate::selection;
 use crate::state::AnalyticsState;
+use web::format::column::{RowColumn, integer, text};
+use web::format::table::{Table, TableError, Tabular};
 
 pub(crate) const PATH: &str = "/api/v1/analytics/purposes";
 pub(crate) const PARAMETERS: &[&[Query]] = &[RANGE, CLIENTS, ENTRIES, MEMBERS, &[DOMAIN], ROWS];
@@ -63,7 +63,7 @@ impl Tabular for PurposeList {
 #[utoipa::path(
     get, path = PATH, tag = "analytics", security(("apiKey" = [])),
     responses(
-        (status = 200, description = "The purposes", content((Complete<PurposeList> = "application/json"), (String = "text/csv"), (String = "application/x-ndjson"), (String = "application/vnd.apache.parquet"))),
+        (status = 200, description = "The purposes", body = Complete<PurposeList>),
         Refusals,
     ),
 )]

@@ -17,14 +17,14 @@ use web::{Failure, rfc3339_ms};
 use super::receipt::sha256;
 use crate::answers::Refusals;
 use crate::cursor::ListCursor;
-use crate::format::column::{RowColumn, flag, instant, integer, text};
 use crate::format::reply::Complete;
-use crate::format::table::{RowFormat, Table, TableError};
 use crate::labels::{Labelled, Labels};
 use crate::parameters::{CLIENTS, CURSOR, DOMAIN, ENTRIES, MEMBERS, Query, RANGE, ROWS, ROWS_LIMIT};
 use crate::receipt_query::ReceiptQuery;
 use crate::signers::{Signer, Signers};
 use crate::state::AnalyticsState;
+use web::format::column::{RowColumn, flag, instant, integer, text};
+use web::format::table::{RowFormat, Table, TableError};
 
 pub(crate) const PATH: &str = "/api/v1/analytics/receipts";
 pub(crate) const PARAMETERS: &[&[Query]] = &[RANGE, CLIENTS, ENTRIES, MEMBERS, &[DOMAIN, ROWS_LIMIT, CURSOR], ROWS];
@@ -267,7 +267,7 @@ impl PageWalk {
 #[utoipa::path(
     get, path = PATH, tag = "analytics", security(("apiKey" = [])),
     responses(
-        (status = 200, description = "The receipts", content((Complete<ReceiptList> = "application/json"), (String = "text/csv"), (String = "application/x-ndjson"), (String = "application/vnd.apache.parquet"))),
+        (status = 200, description = "The receipts", body = Complete<ReceiptList>),
         Refusals,
     ),
 )]

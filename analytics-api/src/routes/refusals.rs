@@ -15,12 +15,12 @@ use super::TOP;
 use crate::access::Access;
 use crate::answers;
 use crate::cursor::ListCursor;
-use crate::format::column::{RowColumn, instant, integer, text};
 use crate::format::reply::{Complete, Reply};
-use crate::format::table::{Table, TableError, Tabular};
 use crate::parameters::{BY_REASON, CURSOR, DOMAIN, Query, RANGE, REASON, REFUSALS_LIMIT, ROWS};
 use crate::selection::OpenRange;
 use crate::state::AnalyticsState;
+use web::format::column::{RowColumn, instant, integer, text};
+use web::format::table::{Table, TableError, Tabular};
 use web::params::{InvalidQuery, Params};
 use web::{Failure, rfc3339_ms};
 
@@ -126,7 +126,7 @@ fn as_map<S: Serializer>(counts: &[(String, u64)], serializer: S) -> Result<S::O
 #[utoipa::path(
     get, path = PATH, tag = "analytics", security(("apiKey" = [])),
     responses(
-        (status = 200, description = "The refusals", content((Complete<Refusals> = "application/json"), (String = "text/csv"), (String = "application/x-ndjson"), (String = "application/vnd.apache.parquet"))),
+        (status = 200, description = "The refusals", body = Complete<Refusals>),
         answers::Refusals,
     ),
 )]

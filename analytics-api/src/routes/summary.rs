@@ -4,9 +4,9 @@
 use serde::Serialize;
 
 use crate::answers::{ClientCount, ContentCount, OperatorCount, PurposeCounts, TotalsByTrust};
-use crate::format::column::{RowColumn, integer, text};
-use crate::format::table::{Table, TableError};
 use crate::signers::Signer;
+use web::format::column::{RowColumn, integer, text};
+use web::format::table::{Table, TableError};
 
 /// The columns; with a period to compare with there is one more.
 pub(crate) fn columns(compared: bool) -> Vec<RowColumn> {

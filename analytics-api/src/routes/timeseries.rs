@@ -22,14 +22,14 @@ pub(crate) use self::question::GROUPS;
 use self::question::{CLIENT_GROUP, Period, TimeseriesQuery};
 use crate::access::Access;
 use crate::answers::{ByTrust, Refusals};
-use crate::format::column::{RowColumn, instant, integer, text};
 use crate::format::reply::{Complete, Reply};
-use crate::format::table::{Table, TableError, Tabular};
 use crate::parameters::{
     CLIENTS, COMPARE, DOMAIN, ENTRIES, GROUP_BY, INTERVAL, MEMBERS, METRIC, Query, RANGE, ROWS, SERIES_LIMIT,
 };
 use crate::selection::{filter, purposes};
 use crate::state::AnalyticsState;
+use web::format::column::{RowColumn, instant, integer, text};
+use web::format::table::{Table, TableError, Tabular};
 use web::params::Params;
 use web::{Failure, rfc3339};
 
@@ -272,7 +272,7 @@ impl Values {
 #[utoipa::path(
     get, path = PATH, tag = "analytics", security(("apiKey" = [])),
     responses(
-        (status = 200, description = "The values", content((Complete<Timeseries> = "application/json"), (String = "text/csv"), (String = "application/x-ndjson"), (String = "application/vnd.apache.parquet"))),
+        (status = 200, description = "The values", body = Complete<Timeseries>),
         Refusals,
     ),
 )]

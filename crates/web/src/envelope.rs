@@ -73,7 +73,7 @@ pub async fn envelope(
             .await
             .unwrap_or_else(|_| {
                 tracing::error!(request_id = %id, trace_id = trace::field(trace), route, "a handler panicked");
-                Failure::new(Kind::Internal, "the request id finds the cause in the log").into_response()
+                Failure::internal().into_response()
             })
     };
     let response = finished(response, &id);
@@ -139,7 +139,7 @@ fn axums_own(response: &Response) -> Option<Failure> {
             "the address isn't valid: percent-encoded UTF-8 is needed",
         )
     } else {
-        Failure::new(Kind::Internal, "the request id finds the cause in the log")
+        Failure::internal()
     })
 }
 

@@ -19,6 +19,12 @@ impl Failure {
         Problem::new(kind, detail).into()
     }
 
+    /// 500, of a fault that the log names.
+    #[must_use]
+    pub fn internal() -> Self {
+        Self::new(Kind::Internal, "the request id finds the cause in the log")
+    }
+
     /// 404.
     #[must_use]
     pub fn not_found(detail: impl Into<String>) -> Self {

@@ -3,7 +3,6 @@
 
 use axum::extract::FromRequestParts;
 use http::request::Parts;
-use service::problem::Kind;
 
 use crate::Failure;
 use crate::params::{InvalidQuery, Params};
@@ -18,10 +17,7 @@ impl<S: Sync> FromRequestParts<S> for Params {
         match parts.extensions.remove::<ParsedQuery>() {
             Some(query) => Ok(query?),
             // Every address whose handler takes parameters has the layer.
-            None => Err(Failure::new(
-                Kind::Internal,
-                "the request id finds the cause in the log",
-            )),
+            None => Err(Failure::internal()),
         }
     }
 }

@@ -168,7 +168,7 @@ async fn list(
         Some(form) => {
             let rows = Table::whole(form, &answer).map_err(|error| {
                 tracing::error!(%error, "entries can't be written");
-                Failure::new(Kind::Internal, "the request id finds the cause in the log")
+                Failure::internal()
             })?;
             Ok((format.file("entries"), rows).into_response())
         }

@@ -231,5 +231,5 @@ fn busy(full: FairSemaphoreFull) -> Failure {
 }
 
 fn no_answer() -> Failure {
-    Failure::new(Kind::Internal, "the request id finds the cause in the log")
+    Failure::internal()
 }

@@ -35,10 +35,8 @@ impl Format {
     #[must_use]
     pub fn content_type(self) -> HeaderValue {
         HeaderValue::from_static(match self {
-            Self::Json => "application/json",
             Self::Csv => "text/csv; charset=utf-8; header=present",
-            Self::Ndjson => "application/x-ndjson",
-            Self::Parquet => "application/vnd.apache.parquet",
+            other => other.media(),
         })
     }
 
@@ -53,12 +51,14 @@ impl Format {
         }
     }
 
-    fn media(self) -> (&'static str, &'static str) {
+    /// Media type, without parameters.
+    #[must_use]
+    pub fn media(self) -> &'static str {
         match self {
-            Self::Json => ("application", "json"),
-            Self::Csv => ("text", "csv"),
-            Self::Ndjson => ("application", "x-ndjson"),
-            Self::Parquet => ("application", "vnd.apache.parquet"),
+            Self::Json => "application/json",
+            Self::Csv => "text/csv",
+            Self::Ndjson => "application/x-ndjson",
+            Self::Parquet => "application/vnd.apache.parquet",
         }
     }
 
@@ -141,10 +141,7 @@ pub fn file_name(rows: &str, params: &Params) -> String {
 }
 
 fn not_acceptable(offered: &[Format]) -> Failure {
-    let names: Vec<String> = offered
-        .iter()
-        .map(|f| format!("{}/{}", f.media().0, f.media().1))
-        .collect();
+    let names: Vec<&str> = offered.iter().map(|format| format.media()).collect();
     Failure::new(
         Kind::NotAcceptable,
         format!("this address answers {}", names.join(" or ")),
@@ -160,7 +157,7 @@ struct Range {
 
 /// The quality of the most specific range that matches.
 fn quality(ranges: &[Range], format: Format) -> u32 {
-    let (kind, subtype) = format.media();
+    let (kind, subtype) = format.media().split_once('/').unwrap_or_default();
     let specificity = |range: &Range| match (range.kind.as_str(), range.subtype.as_str()) {
         (k, s) if k == kind && s == subtype => Some(2),
         (k, "*") if k == kind => Some(1),
