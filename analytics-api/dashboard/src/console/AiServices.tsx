@@ -8,6 +8,7 @@ import { keyText } from '../panels/Trust';
 import type { Operators, Services } from './answers';
 import { get, withQuery } from './api';
 import { Pages, usePages } from './Pages';
+import { Things } from './Things';
 
 const DAYS = 30;
 const DAY_MS = 86_400_000;
@@ -37,40 +38,27 @@ function Companies({ from }: { from: string }) {
     <Panel id="operators" title="Companies" asked={asked} rows={4}>
       {({ operators, nextCursor }) => (
         <>
-          {operators.length === 0 && <p class="empty">No uses in this time.</p>}
-          {operators.length > 0 && (
-            <table class="things">
-              <thead>
-                <tr>
-                  <th scope="col">Company</th>
-                  <th scope="col" class="number">
-                    AI services
-                  </th>
-                  <th scope="col" class="number">
-                    Uses
-                  </th>
-                </tr>
-              </thead>
-              <tbody>
-                {operators.map((one) => (
-                  <tr key={one.operator}>
-                    <th scope="row" class="name">
-                      {one.operator ?? 'Nobody has proven to be behind these'}{' '}
-                      <span class={`trust ${one.trust}`}>{one.trust}</span>
-                      {one.operator !== null && one.trust === 'unproven' && (
-                        <small>Its domain is proven, and your account doesn’t trust it.</small>
-                      )}
-                    </th>
-                    <td class="number">{count(one.uniqueClients)}</td>
-                    <td class="number">
-                      {count(one.receiptCount)}
-                      <small>{share(one.byTrust.proven, one.receiptCount)} proven</small>
-                    </td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          )}
+          <Things
+            headings={['Company', { text: 'AI services', as: 'number' }, { text: 'Uses', as: 'number' }]}
+            empty="No uses in this time."
+          >
+            {operators.map((one) => (
+              <tr key={one.operator}>
+                <th scope="row" class="name">
+                  {one.operator ?? 'Nobody has proven to be behind these'}{' '}
+                  <span class={`trust ${one.trust}`}>{one.trust}</span>
+                  {one.operator !== null && one.trust === 'unproven' && (
+                    <small>Its domain is proven, and your account doesn’t trust it.</small>
+                  )}
+                </th>
+                <td class="number">{count(one.uniqueClients)}</td>
+                <td class="number">
+                  {count(one.receiptCount)}
+                  <small>{share(one.byTrust.proven, one.receiptCount)} proven</small>
+                </td>
+              </tr>
+            ))}
+          </Things>
           <Pages pages={pages} next={nextCursor} of="companies" />
         </>
       )}
@@ -92,37 +80,25 @@ function Unproven({ from }: { from: string }) {
             {totalClients === 0 ? 'None: all uses of this time are proven.' : plural(totalClients, 'service')}
           </p>
           {clients.length > 0 && (
-            <table class="things">
-              <thead>
-                <tr>
-                  <th scope="col">It calls itself</th>
-                  <th scope="col" class="number">
-                    Uses
+            <Things headings={['It calls itself', { text: 'Uses', as: 'number' }]}>
+              {clients.map((one) => (
+                <tr key={`${one.clientId} ${one.keyFingerprint}`}>
+                  <th scope="row" class="name">
+                    <a href={linkTo({ view: { name: 'service', id: one.clientId, fingerprint: one.keyFingerprint } })}>
+                      {one.name || one.clientId}
+                    </a>
+                    <small>{[one.organization, keyText(one)].filter(Boolean).join(' · ')}</small>
+                    {one.clientIdClaimedBy && (
+                      <small class="fault">
+                        Its ID is that of a service of {one.clientIdClaimedBy.join(', ')}: somebody may pretend to be
+                        it.
+                      </small>
+                    )}
                   </th>
+                  <td class="number">{count(one.receiptCount)}</td>
                 </tr>
-              </thead>
-              <tbody>
-                {clients.map((one) => (
-                  <tr key={`${one.clientId} ${one.keyFingerprint}`}>
-                    <th scope="row" class="name">
-                      <a
-                        href={linkTo({ view: { name: 'service', id: one.clientId, fingerprint: one.keyFingerprint } })}
-                      >
-                        {one.name || one.clientId}
-                      </a>
-                      <small>{[one.organization, keyText(one)].filter(Boolean).join(' · ')}</small>
-                      {one.clientIdClaimedBy && (
-                        <small class="fault">
-                          Its ID is that of a service of {one.clientIdClaimedBy.join(', ')}: somebody may pretend to be
-                          it.
-                        </small>
-                      )}
-                    </th>
-                    <td class="number">{count(one.receiptCount)}</td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
+              ))}
+            </Things>
           )}
           <Pages pages={pages} next={nextCursor} of="unproven services" />
         </>

@@ -9,10 +9,11 @@ import { Allowed, useAction } from './Action';
 import type { Key, Keys, NewKey } from './answers';
 import { get, send, withQuery } from './api';
 import { Confirm } from './Confirm';
-import { Copy } from './Copy';
 import { KeyForm, SCOPES } from './KeyForm';
 import { actorName, type Names, useNames } from './names';
 import { Pages, usePages } from './Pages';
+import { ShownOnce } from './ShownOnce';
+import { ACTIONS, Things } from './Things';
 
 const PATH = '/api/v1/auth/keys';
 const PAGE = 25;
@@ -38,15 +39,15 @@ export function ApiKeys() {
     <>
       <p class="lede">For programs: each key acts for your account. A key is shown once, when it is made.</p>
       {made && (
-        <div class="prompt done" role="status" key={made.key.keyId}>
-          <p>
-            <strong>“{made.name}” is made.</strong> Copy the key now: it isn’t shown again, and nobody can look it up.
-          </p>
-          <Copy label={`API key “${made.name}”`} text={made.key.apiKey} lines={2} />
-          <button type="button" onClick={() => setMade(null)}>
-            I have stored it
-          </button>
-        </div>
+        <ShownOnce
+          key={made.key.keyId}
+          label={`API key “${made.name}”`}
+          secret={made.key.apiKey}
+          done="I have stored it"
+          onDone={() => setMade(null)}
+        >
+          <strong>“{made.name}” is made.</strong> Copy the key now: it isn’t shown again, and nobody can look it up.
+        </ShownOnce>
       )}
       <Allowed needs="owner" to="make, replace and revoke API keys" fresh>
         <section class="panel" aria-labelledby="make-title">
@@ -76,24 +77,11 @@ interface TableProps {
 function KeyTable({ keys, names, onMade }: TableProps) {
   return (
     <div class="scroller">
-      <table class="things">
-        <thead>
-          <tr>
-            <th scope="col">Name</th>
-            <th scope="col">May</th>
-            <th scope="col">Last used</th>
-            <th scope="col">Until</th>
-            <th scope="col">
-              <span class="unseen">Actions</span>
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {keys.map((key) => (
-            <Row key={key.keyId} of={key} names={names} onMade={onMade(key.name)} />
-          ))}
-        </tbody>
-      </table>
+      <Things headings={['Name', 'May', 'Last used', 'Until', ACTIONS]}>
+        {keys.map((key) => (
+          <Row key={key.keyId} of={key} names={names} onMade={onMade(key.name)} />
+        ))}
+      </Things>
     </div>
   );
 }

@@ -10,6 +10,7 @@ import type { Entries, Entry } from './answers';
 import { get, send, withQuery } from './api';
 import { Confirm } from './Confirm';
 import { Pages, usePages } from './Pages';
+import { ACTIONS, Things } from './Things';
 import { Upload } from './Upload';
 
 const PATH = '/api/v1/publisher/entries';
@@ -68,24 +69,11 @@ export function Catalogue() {
           <>
             {entries.length === 0 && <p class="empty">{q ? `Nothing has “${q}” in it.` : 'Nothing is listed yet.'}</p>}
             {entries.length > 0 && (
-              <table class="things">
-                <thead>
-                  <tr>
-                    <th scope="col">Title and address</th>
-                    <th scope="col">Listed</th>
-                    {may('owner') && (
-                      <th scope="col">
-                        <span class="unseen">Actions</span>
-                      </th>
-                    )}
-                  </tr>
-                </thead>
-                <tbody>
-                  {entries.map((entry) => (
-                    <Row key={entry.entryId} entry={entry} />
-                  ))}
-                </tbody>
-              </table>
+              <Things headings={['Title and address', 'Listed', ...(may('owner') ? [ACTIONS] : [])]}>
+                {entries.map((entry) => (
+                  <Row key={entry.entryId} entry={entry} />
+                ))}
+              </Things>
             )}
             <Pages pages={pages} next={nextCursor} of="listed content" />
           </>

@@ -2,7 +2,8 @@
 
 import { useState } from 'preact/hooks';
 import { refresh } from '../ask';
-import { Outcome, useAction } from './Action';
+import { useAction } from './Action';
+import { ActionForm } from './ActionForm';
 import type { IssuedToken, Method } from './answers';
 import { send } from './api';
 import { keepRecord } from './Proof';
@@ -30,46 +31,35 @@ export function DomainForm() {
     refresh();
   });
   return (
-    <form
-      onSubmit={(event) => {
-        event.preventDefault();
-        void action.run();
-      }}
-    >
-      <div class="fields">
-        <label class="pick wide-field">
-          <span>Domain</span>
-          <input
-            type="text"
-            inputMode="url"
-            required
-            maxLength={260}
-            placeholder="example.com"
-            autocomplete="off"
-            autocapitalize="off"
-            spellcheck={false}
-            value={domain}
-            onInput={(event) => setDomain(event.currentTarget.value)}
-          />
-        </label>
-        <fieldset>
-          <legend>Show that it is yours by a</legend>
-          {WAYS.map(([way, name]) => (
-            <label key={way} class="tick">
-              <input type="radio" name="method" checked={method === way} onChange={() => setMethod(way)} />
-              {name}
-            </label>
-          ))}
-        </fieldset>
-        <label class="tick">
-          <input type="checkbox" checked={isAlone} onChange={(event) => setAlone(event.currentTarget.checked)} />
-          without its subdomains
-        </label>
-        <button type="submit" class="primary" disabled={action.busy}>
-          Show what to publish
-        </button>
-      </div>
-      <Outcome of={action} />
-    </form>
+    <ActionForm action={action} submit="Show what to publish">
+      <label class="pick wide-field">
+        <span>Domain</span>
+        <input
+          type="text"
+          inputMode="url"
+          required
+          maxLength={260}
+          placeholder="example.com"
+          autocomplete="off"
+          autocapitalize="off"
+          spellcheck={false}
+          value={domain}
+          onInput={(event) => setDomain(event.currentTarget.value)}
+        />
+      </label>
+      <fieldset>
+        <legend>Show that it is yours by a</legend>
+        {WAYS.map(([way, name]) => (
+          <label key={way} class="tick">
+            <input type="radio" name="method" checked={method === way} onChange={() => setMethod(way)} />
+            {name}
+          </label>
+        ))}
+      </fieldset>
+      <label class="tick">
+        <input type="checkbox" checked={isAlone} onChange={(event) => setAlone(event.currentTarget.checked)} />
+        without its subdomains
+      </label>
+    </ActionForm>
   );
 }

@@ -11,6 +11,7 @@ import { get, send } from './api';
 import { Confirm } from './Confirm';
 import { DomainForm } from './DomainForm';
 import { keepRecord, Proofs } from './Proof';
+import { ACTIONS, Things } from './Things';
 
 const SOON_MS = 30 * 86_400_000;
 
@@ -34,23 +35,11 @@ export function Domains() {
             <p class="empty">No domain yet. Add the first one below.</p>
           ) : (
             <>
-              <table class="things">
-                <thead>
-                  <tr>
-                    <th scope="col">Domain</th>
-                    <th scope="col">State</th>
-                    <th scope="col">Shown by</th>
-                    <th scope="col">
-                      <span class="unseen">Actions</span>
-                    </th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {domains.map((domain) => (
-                    <Row key={domain.domain} domain={domain} />
-                  ))}
-                </tbody>
-              </table>
+              <Things headings={['Domain', 'State', 'Shown by', ACTIONS]}>
+                {domains.map((domain) => (
+                  <Row key={domain.domain} domain={domain} />
+                ))}
+              </Things>
               {!expiryMails && (
                 <p class="note more">This service sends no mails: look here from time to time for what ends soon.</p>
               )}

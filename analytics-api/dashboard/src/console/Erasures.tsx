@@ -12,6 +12,7 @@ import { get, send, withQuery } from './api';
 import { Confirm } from './Confirm';
 import { actorName, type Names, useNames } from './names';
 import { Pages, usePages } from './Pages';
+import { ACTIONS, Things } from './Things';
 
 const PATH = '/api/v1/publisher/erasures';
 const PAGE = 25;
@@ -42,26 +43,11 @@ export function Erasures() {
       <Panel id="erasures" title="Erasures" asked={asked} rows={3}>
         {({ erasures, nextCursor }) => (
           <>
-            {erasures.length === 0 && <p class="empty">None was requested.</p>}
-            {erasures.length > 0 && (
-              <table class="things">
-                <thead>
-                  <tr>
-                    <th scope="col">What</th>
-                    <th scope="col">State</th>
-                    <th scope="col">Requested</th>
-                    <th scope="col">
-                      <span class="unseen">Actions</span>
-                    </th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {erasures.map((erasure) => (
-                    <Row key={erasure.erasureId} erasure={erasure} names={names} />
-                  ))}
-                </tbody>
-              </table>
-            )}
+            <Things headings={['What', 'State', 'Requested', ACTIONS]} empty="None was requested.">
+              {erasures.map((erasure) => (
+                <Row key={erasure.erasureId} erasure={erasure} names={names} />
+              ))}
+            </Things>
             <Pages pages={pages} next={nextCursor} of="erasures" />
           </>
         )}

@@ -2,7 +2,8 @@
 
 import { useState } from 'preact/hooks';
 import type { Person } from '../session';
-import { Outcome, useAction } from './Action';
+import { useAction } from './Action';
+import { ActionForm } from './ActionForm';
 
 type Role = Person['role'];
 
@@ -36,30 +37,19 @@ export function InviteForm({ onInvite }: { onInvite: (role: Role, email: string)
     setEmail('');
   });
   return (
-    <form
-      onSubmit={(event) => {
-        event.preventDefault();
-        void action.run();
-      }}
-    >
-      <div class="fields">
-        <label class="pick wide-field">
-          <span>E-mail address, or nothing for a link to hand over</span>
-          <input
-            type="email"
-            maxLength={254}
-            placeholder="bert@example.com"
-            autocomplete="off"
-            value={email}
-            onInput={(event) => setEmail(event.currentTarget.value)}
-          />
-        </label>
-        <RolePick value={role} onPick={setRole} />
-        <button type="submit" class="primary" disabled={action.busy}>
-          Invite
-        </button>
-      </div>
-      <Outcome of={action} />
-    </form>
+    <ActionForm action={action} submit="Invite">
+      <label class="pick wide-field">
+        <span>E-mail address, or nothing for a link to hand over</span>
+        <input
+          type="email"
+          maxLength={254}
+          placeholder="bert@example.com"
+          autocomplete="off"
+          value={email}
+          onInput={(event) => setEmail(event.currentTarget.value)}
+        />
+      </label>
+      <RolePick value={role} onPick={setRole} />
+    </ActionForm>
   );
 }

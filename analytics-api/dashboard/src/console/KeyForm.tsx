@@ -2,7 +2,8 @@
 
 import { useState } from 'preact/hooks';
 import { useAsk } from '../ask';
-import { Outcome, useAction } from './Action';
+import { useAction } from './Action';
+import { ActionForm } from './ActionForm';
 import type { Domains, NewKey, Scope } from './answers';
 import { get, send } from './api';
 
@@ -34,60 +35,49 @@ export function KeyForm({ onMade }: { onMade: (name: string) => (key: NewKey) =>
   });
   const toggled = <T,>(all: T[], one: T) => (all.includes(one) ? all.filter((other) => other !== one) : [...all, one]);
   return (
-    <form
-      onSubmit={(event) => {
-        event.preventDefault();
-        void action.run();
-      }}
-    >
-      <div class="fields">
-        <label class="pick wide-field">
-          <span>Name</span>
-          <input
-            type="text"
-            required
-            maxLength={100}
-            placeholder="What uses it, such as: weekly report"
-            autocomplete="off"
-            value={name}
-            onInput={(event) => setName(event.currentTarget.value)}
-          />
-        </label>
-        <label class="pick">
-          <span>Works for</span>
-          <select value={life} onChange={(event) => setLife(event.currentTarget.value)}>
-            {LIVES.map(([value, text]) => (
-              <option key={value} value={value}>
-                {text}
-              </option>
-            ))}
-          </select>
-        </label>
+    <ActionForm action={action} submit="Make the key" disabled={scope.length === 0}>
+      <label class="pick wide-field">
+        <span>Name</span>
+        <input
+          type="text"
+          required
+          maxLength={100}
+          placeholder="What uses it, such as: weekly report"
+          autocomplete="off"
+          value={name}
+          onInput={(event) => setName(event.currentTarget.value)}
+        />
+      </label>
+      <label class="pick">
+        <span>Works for</span>
+        <select value={life} onChange={(event) => setLife(event.currentTarget.value)}>
+          {LIVES.map(([value, text]) => (
+            <option key={value} value={value}>
+              {text}
+            </option>
+          ))}
+        </select>
+      </label>
+      <fieldset>
+        <legend>May</legend>
+        {(Object.keys(SCOPES) as Scope[]).map((one) => (
+          <label key={one} class="tick">
+            <input type="checkbox" checked={scope.includes(one)} onChange={() => setScope(toggled(scope, one))} />
+            {SCOPES[one]}
+          </label>
+        ))}
+      </fieldset>
+      {own.length > 1 && (
         <fieldset>
-          <legend>May</legend>
-          {(Object.keys(SCOPES) as Scope[]).map((one) => (
+          <legend>Only for these domains (none chosen: all, later ones included)</legend>
+          {own.map((one) => (
             <label key={one} class="tick">
-              <input type="checkbox" checked={scope.includes(one)} onChange={() => setScope(toggled(scope, one))} />
-              {SCOPES[one]}
+              <input type="checkbox" checked={only.includes(one)} onChange={() => setOnly(toggled(only, one))} />
+              {one}
             </label>
           ))}
         </fieldset>
-        {own.length > 1 && (
-          <fieldset>
-            <legend>Only for these domains (none chosen: all, later ones included)</legend>
-            {own.map((one) => (
-              <label key={one} class="tick">
-                <input type="checkbox" checked={only.includes(one)} onChange={() => setOnly(toggled(only, one))} />
-                {one}
-              </label>
-            ))}
-          </fieldset>
-        )}
-        <button type="submit" class="primary" disabled={action.busy || scope.length === 0}>
-          Make the key
-        </button>
-      </div>
-      <Outcome of={action} />
-    </form>
+      )}
+    </ActionForm>
   );
 }

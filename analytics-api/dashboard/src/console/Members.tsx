@@ -10,8 +10,9 @@ import { Allowed, may, useAction } from './Action';
 import type { Invitation, Invitations, Member, Members as MemberList, NewInvitation } from './answers';
 import { get, send } from './api';
 import { Confirm } from './Confirm';
-import { Copy } from './Copy';
 import { InviteForm, ROLES, RolePick } from './InviteForm';
+import { ShownOnce } from './ShownOnce';
+import { ACTIONS, Things } from './Things';
 
 const MEMBERS = '/api/v1/auth/members';
 const INVITATIONS = '/api/v1/auth/invitations';
@@ -24,36 +25,24 @@ export function Members() {
       <p class="lede">The people who see your numbers and look after your account.</p>
       <Panel id="members" title="Members" asked={members} rows={3}>
         {({ members: all }) => (
-          <table class="things">
-            <thead>
-              <tr>
-                <th scope="col">Person</th>
-                <th scope="col">Role</th>
-                <th scope="col">Since</th>
-                <th scope="col">
-                  <span class="unseen">Actions</span>
-                </th>
-              </tr>
-            </thead>
-            <tbody>
-              {all.map((member) => (
-                <Row key={member.userId} of={member} />
-              ))}
-            </tbody>
-          </table>
+          <Things headings={['Person', 'Role', 'Since', ACTIONS]}>
+            {all.map((member) => (
+              <Row key={member.userId} of={member} />
+            ))}
+          </Things>
         )}
       </Panel>
       {made?.link && (
-        <div class="prompt done" role="status" key={made.invitationId}>
-          <p>
-            <strong>The link is made.</strong> Hand it to the person: it is shown only now, and whoever signs in through
-            it becomes a member.
-          </p>
-          <Copy label="Link of the invitation" text={made.link} lines={2} />
-          <button type="button" onClick={() => setMade(null)}>
-            I have sent it
-          </button>
-        </div>
+        <ShownOnce
+          key={made.invitationId}
+          label="Link of the invitation"
+          secret={made.link}
+          done="I have sent it"
+          onDone={() => setMade(null)}
+        >
+          <strong>The link is made.</strong> Hand it to the person: it is shown only now, and whoever signs in through
+          it becomes a member.
+        </ShownOnce>
       )}
       <Allowed needs="owner" to="invite people, change roles and remove members" fresh>
         <section class="panel" aria-labelledby="invite-title">

@@ -10,6 +10,7 @@ import type { Receipts as ReceiptList } from './answers';
 import { get, withQuery } from './api';
 import { EvidenceView, RECEIPTS } from './Evidence';
 import { Pages, usePages } from './Pages';
+import { Things } from './Things';
 
 const PAGE = 25;
 
@@ -33,40 +34,28 @@ function List() {
       <Panel id="receipts" title="Newest receipts" asked={asked} rows={10}>
         {({ receipts, nextCursor }) => (
           <>
-            {receipts.length === 0 && <p class="empty">No receipts yet.</p>}
-            {receipts.length > 0 && (
-              <table class="things">
-                <thead>
-                  <tr>
-                    <th scope="col">Content</th>
-                    <th scope="col">Used by</th>
-                    <th scope="col">When</th>
-                    <th scope="col">
-                      <span class="unseen">Evidence</span>
-                    </th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {receipts.map((receipt) => (
-                    <tr key={`${receipt.receiptId} ${receipt.payloadHash}`}>
-                      <th scope="row" class="name">
-                        <a href={linkTo({ view: { name: 'content', id: receipt.entryId } })}>{receipt.title}</a>
-                      </th>
-                      <td class="name">
-                        {receipt.clientName ?? receipt.clientId ?? 'Erased'}
-                        <Use receipt={receipt} by={receipt.operator ?? null} />
-                      </td>
-                      <td>{dateTime(Date.parse(receipt.timestamp), tz)}</td>
-                      <td>
-                        <a href={`#${RECEIPTS}/${receipt.receiptId}`} aria-label={`Evidence: ${receipt.receiptId}`}>
-                          Evidence
-                        </a>
-                      </td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
-            )}
+            <Things
+              headings={['Content', 'Used by', 'When', { text: 'Evidence', as: 'unseen' }]}
+              empty="No receipts yet."
+            >
+              {receipts.map((receipt) => (
+                <tr key={`${receipt.receiptId} ${receipt.payloadHash}`}>
+                  <th scope="row" class="name">
+                    <a href={linkTo({ view: { name: 'content', id: receipt.entryId } })}>{receipt.title}</a>
+                  </th>
+                  <td class="name">
+                    {receipt.clientName ?? receipt.clientId ?? 'Erased'}
+                    <Use receipt={receipt} by={receipt.operator ?? null} />
+                  </td>
+                  <td>{dateTime(Date.parse(receipt.timestamp), tz)}</td>
+                  <td>
+                    <a href={`#${RECEIPTS}/${receipt.receiptId}`} aria-label={`Evidence: ${receipt.receiptId}`}>
+                      Evidence
+                    </a>
+                  </td>
+                </tr>
+              ))}
+            </Things>
             <Pages pages={pages} next={nextCursor} of="receipts" />
           </>
         )}

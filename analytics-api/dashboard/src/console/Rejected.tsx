@@ -7,6 +7,7 @@ import { pageLocation } from '../location';
 import { Panel } from '../panels/Panel';
 import type { Rejected as Rejections, Services } from './answers';
 import { get, withQuery } from './api';
+import { Things } from './Things';
 
 /** The newest of which services are counted: the API lists no more at once. */
 const NEWEST_MAX = 1_000;
@@ -50,34 +51,24 @@ export function Rejected() {
           <>
             {totalRefused === 0 && !reason && <p class="empty">None was rejected.</p>}
             {(totalRefused > 0 || reason) && (
-              <table class="things">
-                <thead>
-                  <tr>
-                    <th scope="col">Reason</th>
-                    <th scope="col" class="number">
-                      Receipts
+              <Things headings={['Reason', { text: 'Receipts', as: 'number' }]}>
+                {Object.entries(byReason).map(([name, receipts]) => (
+                  <tr key={name}>
+                    <th scope="row" class="name">
+                      <button
+                        type="button"
+                        class="quiet"
+                        aria-pressed={reason === name}
+                        onClick={() => setReason(reason === name ? '' : name)}
+                      >
+                        {words(name)}
+                      </button>
+                      <small>{REASONS[name] ?? ''}</small>
                     </th>
+                    <td class="number">{count(receipts)}</td>
                   </tr>
-                </thead>
-                <tbody>
-                  {Object.entries(byReason).map(([name, receipts]) => (
-                    <tr key={name}>
-                      <th scope="row" class="name">
-                        <button
-                          type="button"
-                          class="quiet"
-                          aria-pressed={reason === name}
-                          onClick={() => setReason(reason === name ? '' : name)}
-                        >
-                          {words(name)}
-                        </button>
-                        <small>{REASONS[name] ?? ''}</small>
-                      </th>
-                      <td class="number">{count(receipts)}</td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
+                ))}
+              </Things>
             )}
           </>
         )}
@@ -89,26 +80,16 @@ export function Rejected() {
               As the receipts state it, which isn’t proven.
               {totalRefused > newest.length && ` Of the newest ${count(newest.length)}.`}
             </p>
-            <table class="things">
-              <thead>
-                <tr>
-                  <th scope="col">AI service</th>
-                  <th scope="col" class="number">
-                    Receipts
+            <Things headings={['AI service', { text: 'Receipts', as: 'number' }]}>
+              {bySender(newest).map(([id, receipts]) => (
+                <tr key={id}>
+                  <th scope="row" class="name">
+                    {nameOf(id) ?? 'It couldn’t be read'}
                   </th>
+                  <td class="number">{count(receipts)}</td>
                 </tr>
-              </thead>
-              <tbody>
-                {bySender(newest).map(([id, receipts]) => (
-                  <tr key={id}>
-                    <th scope="row" class="name">
-                      {nameOf(id) ?? 'It couldn’t be read'}
-                    </th>
-                    <td class="number">{count(receipts)}</td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
+              ))}
+            </Things>
           </>
         )}
       </Panel>

@@ -291,7 +291,7 @@ describe('members', () => {
       await page.locator('form select').selectOption('reader');
       await page.getByRole('button', { name: 'Invite' }).click();
       await page.getByText('The link is made.').waitFor();
-      const link = new URL(await page.getByLabel('Link of the invitation').inputValue());
+      const link = new URL(await page.getByRole('textbox', { name: 'Link of the invitation' }).inputValue());
       await expect.poll(() => open(page).count()).toBe(1);
       await accessible(page, 'an invitation');
 
