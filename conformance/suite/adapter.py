@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -13,12 +14,26 @@ import urllib.request
 START_MAX_S = 30
 
 
+def free_port():
+    """Return a port that the adapter can listen on.
+
+    It is below the ports that systems give to sockets by themselves (32768 and up). One of those
+    could be given to another program's gateway before the adapter has it.
+    """
+    while True:
+        port = random.randrange(10_000, 32_000)
+        try:
+            socket.create_server(("127.0.0.1", port)).close()
+            return port
+        except OSError:
+            continue
+
+
 class Adapter:
     """A started adapter. ``log()`` is what it has printed on its standard error."""
 
     def __init__(self, command, environment=None):
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
+        port = free_port()
         self.url = f"http://127.0.0.1:{port}"
         # A proxy of this machine's has nothing to do with the scripted gateway.
         direct = {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}

@@ -142,7 +142,12 @@ class ScriptedGateway:
         try:
             if step.cut == "request":
                 return self._cut(request)
-            body = request.rfile.read(int(request.headers["Content-Length"]))
+            length = int(request.headers["Content-Length"])
+            body = request.rfile.read(length)
+            if len(body) < length:
+                # The client was killed while it sent.
+                request.close_connection = True
+                return
             if request.headers["Content-Encoding"] == "gzip":
                 body = gzip.decompress(body)
             headers = {name.title(): value for name, value in request.headers.items()}
