@@ -9,10 +9,10 @@ mod aggregates;
 use std::sync::Arc;
 use std::time::Duration;
 
-use accounts::{Accounts, AccountsError, Coverage, Erasure};
+use accounts::{Accounts, AccountsError, Coverage, Erasure, Person, PersonKind};
 use tokio::sync::Notify;
 use usage::Usage;
-use warehouse::{Below, MetadataErasure, MetadataRows, QueryScope, Warehouse, WarehouseError};
+use warehouse::{Below, ErasedPerson, MetadataErasure, MetadataRows, QueryScope, Warehouse, WarehouseError};
 
 use crate::lease::{self, Turn};
 use crate::tasks;
@@ -142,7 +142,7 @@ impl Eraser {
     async fn carry_out(&self, erasure: &Erasure) -> Result<(), EraseError> {
         while self.accounts.erase_some(&erasure.id).await? {}
         if let Some(coverage) = &erasure.request.receipt_metadata {
-            let rows = metadata(coverage, erasure.requested_at_ms);
+            let rows = metadata(coverage, erasure);
             let found = self.warehouse.metadata_left(&rows).await?;
             let counts = [
                 ("receipts", found.receipts),
@@ -190,7 +190,7 @@ impl Eraser {
     /// don't see it even before.
     async fn look_after(&self, erasure: &Erasure, now_ms: i64) -> Result<(), EraseError> {
         if let Some(coverage) = &erasure.request.receipt_metadata {
-            let rows = metadata(coverage, erasure.requested_at_ms);
+            let rows = metadata(coverage, erasure);
             let found = self.warehouse.metadata_left(&rows).await?;
             self.erase(&rows, found).await?;
         }
@@ -215,10 +215,15 @@ pub(crate) async fn watch(eraser: Eraser, wanted: Arc<Notify>, pause: Duration) 
     }
 }
 
-fn metadata(coverage: &Coverage, before_ms: i64) -> MetadataErasure {
+fn metadata(coverage: &Coverage, erasure: &Erasure) -> MetadataErasure {
+    let person = erasure.request.person.clone();
     MetadataErasure {
         scope: scope(coverage),
-        before_ms,
+        before_ms: erasure.requested_at_ms,
+        person: person.map(|Person { kind, id }| match kind {
+            PersonKind::Researcher => ErasedPerson::Researcher(id),
+            PersonKind::Session => ErasedPerson::Session(id),
+        }),
     }
 }
 

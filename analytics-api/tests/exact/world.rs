@@ -234,6 +234,7 @@ impl World {
         let erasure = MetadataErasure {
             scope: reader.scope(),
             before_ms,
+            person: None,
         };
         self.warehouse.erase_metadata(&erasure).await.unwrap();
         // Receipts of this test may have timestamps months after their arrival.

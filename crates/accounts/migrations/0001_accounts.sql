@@ -226,6 +226,9 @@ CREATE TABLE erasures (
     entries TEXT NOT NULL,
     personal_data BIGINT NOT NULL,
     coverage TEXT,
+    -- Only receipts of this person: by which member, and its value until nothing can come back.
+    person_kind TEXT,
+    person_id TEXT,
     whole_account BIGINT NOT NULL,
     state TEXT NOT NULL,
     counts TEXT NOT NULL,

@@ -8,7 +8,8 @@
 //! An erasure goes through [`ErasureState`]s, in steps that any replica may do and that may be done
 //! again. Nothing is erased while it is scheduled, and until then it can be cancelled
 //! (`scheduling`). `stepping` takes rows out of this store, its caller takes clients' metadata out
-//! of the warehouse and finishes it. The row stays as the proof; no personal data is in it.
+//! of the warehouse and finishes it. The row stays as the proof; no personal data is in it, but for the
+//! identifier of a person whose receipts are erased, until the erasure is cancelled or settled.
 
 mod requesting;
 mod scheduling;
@@ -37,6 +38,27 @@ pub struct NewErasure {
     /// Data that identify who used the content of these domains, in receipts of accesses before the
     /// request or received before it.
     pub receipt_metadata: Option<Coverage>,
+    /// Of these receipts only those of this person, and of them only what names the person. Their
+    /// clients stay.
+    pub person: Option<Person>,
+}
+
+/// A person, as receipts name one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Person {
+    /// The member of a receipt.
+    pub kind: PersonKind,
+    /// Its value. Empty once the erasure is cancelled or settled.
+    pub id: String,
+}
+
+/// The member by which a receipt names a person.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PersonKind {
+    /// `researcherId`.
+    Researcher,
+    /// `sessionId`.
+    Session,
 }
 
 /// Entries that are to be erased.
@@ -166,6 +188,22 @@ impl ErasureState {
     }
 }
 
+impl PersonKind {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Researcher => "researcher",
+            Self::Session => "session",
+        }
+    }
+
+    fn read(text: &str) -> Result<Self, AccountsError> {
+        [Self::Researcher, Self::Session]
+            .into_iter()
+            .find(|kind| kind.as_str() == text)
+            .ok_or_else(|| AccountsError::Store(format!("`{text}` is no kind of person")))
+    }
+}
+
 impl NewErasure {
     /// Short text of what is to go, without names: `all entries, personal data`.
     #[must_use]
@@ -177,7 +215,10 @@ impl NewErasure {
         };
         let personal = self.personal_data.then(|| "personal data".to_owned());
         let receipts = self.receipt_metadata.as_ref();
-        let receipts = receipts.map(|_| "receipts' client metadata".to_owned());
+        let receipts = receipts.map(|_| match &self.person {
+            None => "receipts' client metadata".to_owned(),
+            Some(person) => format!("a {} in receipts", person.kind.as_str()),
+        });
         let parts = [entries, personal, receipts];
         parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
@@ -211,7 +252,7 @@ macro_rules! select {
     ($rest:literal) => {
         concat!(
             "SELECT id, account_id, actor, requested_at_ms, entries, personal_data, coverage, whole_account, state, counts, problem,
-                finished_at_ms, execute_at_ms, cancelled_at_ms FROM erasures ",
+                finished_at_ms, execute_at_ms, cancelled_at_ms, person_kind, person_id FROM erasures ",
             $rest
         )
     };
@@ -222,6 +263,13 @@ pub(crate) use select;
 pub(crate) fn read(row: &AnyRow) -> Result<Erasure, AccountsError> {
     let unreadable = |error: serde_json::Error| AccountsError::Store(format!("an erasure can't be read: {error}"));
     let coverage: Option<String> = row.value("coverage")?;
+    let person = match row.value::<Option<&str>>("person_kind")? {
+        Some(kind) => Some(Person {
+            kind: PersonKind::read(kind)?,
+            id: row.value("person_id")?,
+        }),
+        None => None,
+    };
     Ok(Erasure {
         id: row.value("id")?,
         account_id: row.value("account_id")?,
@@ -236,6 +284,7 @@ pub(crate) fn read(row: &AnyRow) -> Result<Erasure, AccountsError> {
                 .map(|text| serde_json::from_str(&text))
                 .transpose()
                 .map_err(unreadable)?,
+            person,
         },
         whole_account: row.flag("whole_account")?,
         state: ErasureState::read(row.value("state")?)?,

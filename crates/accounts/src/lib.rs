@@ -98,7 +98,7 @@ pub use entry::{
 };
 pub use erasure::{
     CancelledErasure, Coverage, ERASURE_ENTRIES_MAX, ERASURES_OPEN_MAX, ErasedEntries, Erasure, ErasureState,
-    NewErasure, RequestedErasure,
+    NewErasure, Person, PersonKind, RequestedErasure,
 };
 pub use error::AccountsError;
 pub use expiry::{Expiries, WARNING_MS};

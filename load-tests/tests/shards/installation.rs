@@ -473,6 +473,7 @@ impl Installation {
         let erasure = MetadataErasure {
             scope: QueryScope::of(vec![publisher.to_owned()]),
             before_ms: service::instant::now_ms() + DAY_MS,
+            person: None,
         };
         assert!(!warehouse.metadata_left(&erasure).await.unwrap().is_none());
         warehouse.erase_metadata(&erasure).await.unwrap();

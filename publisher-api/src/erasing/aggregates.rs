@@ -31,6 +31,13 @@ impl AggregatesLeft {
 
 /// Counts what is left of an erasure's clients.
 pub(super) async fn left(usage: &Usage, rows: &MetadataErasure) -> Result<AggregatesLeft, WarehouseError> {
+    // They have clients, and no person.
+    if rows.person.is_some() {
+        return Ok(AggregatesLeft {
+            clients: 0,
+            compensated: 0,
+        });
+    }
     Ok(AggregatesLeft {
         clients: usage.clients_left(&rows.scope, rows.before_ms).await?,
         compensated: usage.compensated_left(&rows.scope).await?,

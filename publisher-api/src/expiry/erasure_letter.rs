@@ -70,6 +70,7 @@ mod tests {
                 entries: ErasedEntries::All,
                 personal_data: true,
                 receipt_metadata: None,
+                person: None,
             },
             whole_account: false,
             state,

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use accounts::{
-    CancelledErasure, ERASURE_ENTRIES_MAX, ERASURES_OPEN_MAX, ErasedEntries, Erasure, ErasureState, NewErasure,
-    Principal, RequestedErasure,
+    CancelledErasure, ERASURE_ENTRIES_MAX, ERASURES_OPEN_MAX, ErasedEntries, Erasure, ErasureState, NewErasure, Person,
+    PersonKind, Principal, RequestedErasure,
 };
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
@@ -30,6 +30,8 @@ const HOUR_MS: i64 = 60 * 60 * 1_000;
 /// Erasures of a page, and the most of them.
 const PAGE: u32 = 50;
 const PAGE_MAX: u32 = 100;
+/// The longest identifier of a person whose receipts are erased, in bytes.
+const PERSON_ID_BYTES_MAX: usize = 4_096;
 
 pub(crate) fn routes() -> OpenApiRouter<Arc<PublisherState>> {
     OpenApiRouter::new().routes(routes!(list)).routes(routes!(erasure))
@@ -62,6 +64,14 @@ struct ErasureRequest {
     #[serde(default)]
     #[schema(required = false)]
     receipt_client_metadata: bool,
+    /// What names this person (context, query, session, study and researcher), in all receipts until
+    /// now with this `usage.researcherId`, and their exact bytes. Clients stay. Of rejected receipts
+    /// that have it as a string, as of `receiptClientMetadata`.
+    #[schema(required = false, min_length = 1, max_length = 4096)]
+    researcher_id: Option<String>,
+    /// The same, by `usage.sessionId`.
+    #[schema(required = false, min_length = 1, max_length = 4096)]
+    session_id: Option<String>,
 }
 
 /// An erasure.
@@ -306,20 +316,53 @@ fn stored_request(body: ErasureRequest, principal: &Principal) -> Result<NewEras
             return Err(refused("/allEntries", "contradiction", detail));
         }
     };
-    if entries == ErasedEntries::None && !body.personal_data && !body.receipt_client_metadata {
-        let detail =
-            "name what is to be erased: entryIds, allEntries, personalData or receiptClientMetadata".to_owned();
-        return Err(refused("", "nothing_named", detail));
+    let person = person(body.researcher_id, body.session_id, body.receipt_client_metadata)
+        .map_err(|(pointer, code, detail)| refused(pointer, code, detail))?;
+    let of_receipts = body.receipt_client_metadata || person.is_some();
+    if entries == ErasedEntries::None && !body.personal_data && !of_receipts {
+        let detail = "name what is to be erased: entryIds, allEntries, personalData, receiptClientMetadata, \
+            researcherId or sessionId";
+        return Err(refused("", "nothing_named", detail.to_owned()));
     }
-    if body.receipt_client_metadata && principal.domains.is_empty() {
+    if of_receipts && principal.domains.is_empty() {
         let detail = "your account has no verified domain, so no receipts are known to be its";
         return Err(Failure::new(Kind::NoVerifiedDomain, detail));
     }
     Ok(NewErasure {
         entries,
         personal_data: body.personal_data,
-        receipt_metadata: body.receipt_client_metadata.then(|| principal.coverage()),
+        receipt_metadata: of_receipts.then(|| principal.coverage()),
+        person,
     })
+}
+
+/// The person whose receipts are to be erased; or the pointer, code and detail of what is wrong.
+fn person(
+    researcher_id: Option<String>,
+    session_id: Option<String>,
+    with_clients: bool,
+) -> Result<Option<Person>, (&'static str, &'static str, String)> {
+    let (kind, id, pointer) = match (researcher_id, session_id) {
+        (None, None) => return Ok(None),
+        (Some(id), None) => (PersonKind::Researcher, id, "/researcherId"),
+        (None, Some(id)) => (PersonKind::Session, id, "/sessionId"),
+        (Some(_), Some(_)) => {
+            let detail = "one erasure is of a researcherId or of a sessionId: request two";
+            return Err(("/sessionId", "contradiction", detail.to_owned()));
+        }
+    };
+    if with_clients {
+        let detail = format!(
+            "receiptClientMetadata erases every person: it goes without {}",
+            &pointer[1..]
+        );
+        return Err((pointer, "contradiction", detail));
+    }
+    if id.is_empty() || id.len() > PERSON_ID_BYTES_MAX {
+        let detail = format!("must have 1 to {PERSON_ID_BYTES_MAX} bytes");
+        return Err((pointer, "invalid_member", detail));
+    }
+    Ok(Some(Person { kind, id }))
 }
 
 impl From<Erasure> for ErasureBody {

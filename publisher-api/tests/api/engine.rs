@@ -96,6 +96,7 @@ fn accepted(publisher: &str, timestamp_ms: i64, numbers: Range<u64>) -> Rows {
             algorithm: "Ed25519",
             purpose: "training",
             context: "a context",
+            researcher_id: "doctor",
             request_id: "request",
             client_address: "192.0.2.1",
             kind: "receipt",

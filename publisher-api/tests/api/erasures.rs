@@ -151,6 +151,7 @@ async fn clients_are_erased_and_the_numbers_stay() {
     let left = warehouse::MetadataErasure {
         scope: warehouse::QueryScope::of(vec!["example.com".to_owned()]),
         before_ms: START_MS,
+        person: None,
     };
     let gone = || async { warehouse.metadata_left(&left).await.unwrap().is_none() };
     turn_until(&eraser(&stack, &warehouse), gone).await;
@@ -169,6 +170,31 @@ async fn clients_are_erased_and_the_numbers_stay() {
             .await
             .refused(404, "not_found");
     }
+}
+
+/// Without a writer: aggregates have no people, so nothing waits for one.
+#[tokio::test]
+async fn a_researcher_is_erased_and_the_clients_stay() {
+    let (stack, warehouse) = without_writer().await;
+    let key = stack.key("example.com", ALL).await;
+    let location = ask(&stack, &key, json!({"researcherId": "nobody"})).await;
+    let erasure = done(&stack, &key, &location).await;
+    assert_eq!(erasure["erased"], json!({"receipts": 0, "rejected": 0, "evidence": 0}));
+    let location = ask(&stack, &key, json!({"researcherId": "doctor"})).await;
+    let erasure = done(&stack, &key, &location).await;
+    assert_eq!(erasure["summary"], "a researcher in receipts");
+    assert_eq!(erasure["erased"], json!({"receipts": 5, "rejected": 0, "evidence": 0}));
+    let export = "/api/v1/publisher/export?collection=receipts";
+    let mine = stack.server.get(export, &key).await.text();
+    assert!(!mine.contains("doctor") && !mine.contains("a context"), "{mine}");
+    assert_eq!(mine.matches("\"organization\":\"Readers\"").count(), 5);
+    let theirs = stack
+        .server
+        .get(export, &stack.key("rival.example", ALL).await)
+        .await
+        .text();
+    assert_eq!(theirs.matches("doctor").count(), 2);
+    assert_the_books_are_exact(&warehouse).await;
 }
 
 #[tokio::test]
@@ -366,6 +392,10 @@ async fn what_cant_be_erased_is_refused_with_its_location() {
             "/entryIds",
         ),
         (json!({"allEntries": "yes"}), "/allEntries"),
+        (json!({"researcherId": ""}), "/researcherId"),
+        (json!({"sessionId": "x".repeat(4_097)}), "/sessionId"),
+        (json!({"researcherId": "a", "sessionId": "b"}), "/sessionId"),
+        (json!({"receiptClientMetadata": true, "sessionId": "b"}), "/sessionId"),
     ] {
         let problem = stack
             .server

@@ -17,6 +17,13 @@ import { ACTIONS, Things } from './Things';
 const PATH = '/api/v1/publisher/erasures';
 const PAGE = 25;
 
+const PEOPLE = [
+  ['researcherId', 'Researcher'],
+  ['sessionId', 'Session'],
+] as const;
+/** Of a person’s identifier. */
+const ID_CHARS_MAX = 4096;
+
 const PARTS = [
   ['receiptClientMetadata', 'Who used your content: names, keys, sessions and researchers of all receipts until now'],
   ['allEntries', 'The whole catalogue'],
@@ -38,6 +45,7 @@ export function Erasures() {
         <section class="panel" aria-labelledby="erase-title">
           <h2 id="erase-title">Request an erasure</h2>
           <RequestForm />
+          <PersonForm />
         </section>
       </Allowed>
       <Panel id="erasures" title="Erasures" asked={asked} rows={3}>
@@ -86,6 +94,50 @@ function RequestForm() {
         </Confirm>
       ) : (
         <p class="note">Choose what is to go.</p>
+      )}
+    </div>
+  );
+}
+
+/** One researcher or session, whose identifier is only sent. */
+function PersonForm() {
+  const [member, setMember] = useState<string>(PEOPLE[0][0]);
+  const [id, setId] = useState('');
+  const request = useAction(async () => {
+    await send<Erasure>('POST', PATH, { [member]: id });
+    setId('');
+    refresh();
+  });
+  return (
+    <div class="erase-form">
+      <fieldset class="fields">
+        <legend class="soft">Or one person, in all receipts until now</legend>
+        <label class="pick">
+          <span>Named as</span>
+          <select value={member} onChange={(event) => setMember(event.currentTarget.value)}>
+            {PEOPLE.map(([value, text]) => (
+              <option key={value} value={value}>
+                {text}
+              </option>
+            ))}
+          </select>
+        </label>
+        <label class="pick wide-field">
+          <span>Identifier</span>
+          <input
+            type="text"
+            value={id}
+            maxLength={ID_CHARS_MAX}
+            autocomplete="off"
+            onInput={(event) => setId(event.currentTarget.value)}
+          />
+        </label>
+      </fieldset>
+      {id !== '' && (
+        <Confirm label="Request" of="the erasure of this person" yes="Request the erasure" action={request}>
+          What names the person goes: researcher, session, study, query, context, and the receipts’ own bytes, so they
+          can’t be proven any more. The AI service and the numbers stay.
+        </Confirm>
       )}
     </div>
   );

@@ -110,6 +110,7 @@ impl Accounts {
                     entries: ErasedEntries::All,
                     personal_data: true,
                     receipt_metadata: None,
+                    person: None,
                 },
                 whole_account: true,
                 state: ErasureState::Store,
@@ -191,9 +192,10 @@ async fn insert(
     erasure: &Erasure,
 ) -> Result<(), AccountsError> {
     let insert = "INSERT INTO erasures (id, account_id, actor, requested_at_ms, entries, personal_data, coverage, whole_account, state,
-            counts, checked_at_ms, execute_at_ms)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $4, $11) ON CONFLICT (id) DO NOTHING";
+            counts, checked_at_ms, execute_at_ms, person_kind, person_id)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $4, $11, $12, $13) ON CONFLICT (id) DO NOTHING";
     let coverage = erasure.request.receipt_metadata.as_ref();
+    let person = erasure.request.person.as_ref();
     let insert = sqlx::query(insert)
         .bind(&erasure.id)
         .bind(&erasure.account_id)
@@ -205,7 +207,9 @@ async fn insert(
         .bind(i64::from(erasure.whole_account))
         .bind(erasure.state.as_str())
         .bind(counts_text(&erasure.counts))
-        .bind(erasure.execute_at_ms);
+        .bind(erasure.execute_at_ms)
+        .bind(person.map(|person| person.kind.as_str()))
+        .bind(person.map(|person| person.id.as_str()));
     insert.execute(&mut **transaction).await?;
     Ok(())
 }

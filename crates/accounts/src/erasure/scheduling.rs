@@ -28,7 +28,8 @@ impl Accounts {
         let work = async {
             let mut transaction = self.begin().await?;
             // Of this and the beginning at one time, one finds the row scheduled.
-            let cancel = "UPDATE erasures SET state = 'cancelled', cancelled_at_ms = $1
+            let cancel = "UPDATE erasures SET state = 'cancelled', cancelled_at_ms = $1,
+                    person_id = CASE WHEN person_kind IS NULL THEN NULL ELSE '' END
                 WHERE account_id = $2 AND id = $3 AND state = 'scheduled'";
             let cancel = sqlx::query(cancel).bind(now_ms).bind(account_id).bind(id);
             let is_cancelled_now = cancel.execute(&mut *transaction).await?.rows_affected() > 0;

@@ -187,10 +187,11 @@ impl Accounts {
     }
 
     /// Notes that an erasure that is done was checked; with `settled` for the last time, and
-    /// the domains it was about are forgotten.
+    /// the domains and the person it was about are forgotten.
     pub async fn note_erasure_check(&self, id: &str, settled: bool) -> Result<(), AccountsError> {
         let note = if settled {
-            "UPDATE erasures SET checked_at_ms = $1, state = 'settled', coverage = '{\"domains\":[],\"inherited\":[]}'
+            "UPDATE erasures SET checked_at_ms = $1, state = 'settled', coverage = '{\"domains\":[],\"inherited\":[]}',
+                    person_id = CASE WHEN person_kind IS NULL THEN NULL ELSE '' END
                 WHERE id = $2 AND state = 'done'"
         } else {
             "UPDATE erasures SET checked_at_ms = $1 WHERE id = $2 AND state = 'done'"

@@ -14,6 +14,8 @@ use crate::{SqlStatement, Warehouse, WarehouseError};
 const PUBLISHERS_MAX: usize = 200;
 /// Longest conditions of one statement, in bytes.
 const STATEMENT_BYTES_MAX: usize = 200_000;
+/// Receipts of a person that one statement names, 39 bytes each.
+const PERSON_RECEIPTS_MAX: usize = 1_000;
 
 /// Rows that lose the data that identify their clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +26,18 @@ pub struct MetadataErasure {
     /// received before; milliseconds since the Unix epoch. A duplicate has the time of its
     /// original, so it is covered too.
     pub before_ms: i64,
+    /// Only rows of this person, and of receipts only what names a person: clients stay, and with
+    /// them the aggregates of usage.
+    pub person: Option<ErasedPerson>,
+}
+
+/// A person, as a receipt's `usage` names one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ErasedPerson {
+    /// By `researcherId`.
+    Researcher(String),
+    /// By `sessionId`.
+    Session(String),
 }
 
 /// Stored rows that identify their clients. A receipt that isn't merged with its duplicates yet is
@@ -64,6 +78,15 @@ const RECEIPT_BLANKS: [Blank; 11] = [
     ("researcher_id", "''"),
 ];
 
+/// Those of [`RECEIPT_BLANKS`] that can name a person.
+const PERSON_BLANKS: [Blank; 5] = [
+    ("context", "''"),
+    ("query_id", "''"),
+    ("session_id", "''"),
+    ("study_id", "''"),
+    ("researcher_id", "''"),
+];
+
 /// The bytes have everything.
 const EVIDENCE_BLANKS: [Blank; 1] = [(
     "arrival",
@@ -84,33 +107,38 @@ const REJECTED_BLANKS: [Blank; 7] = [
 /// A table with data of clients: the columns that date its rows, and the columns that are blanked.
 type ErasedTable = (&'static SchemaTable, &'static [&'static str], &'static [Blank]);
 
-/// In the order of [`MetadataRows`].
-static ERASED: [ErasedTable; 3] = [
-    (&RECEIPTS, &["timestamp", "received_at"], &RECEIPT_BLANKS),
-    (&REJECTED, &["received_at"], &REJECTED_BLANKS),
-    (&EVIDENCE, &["timestamp", "tupleElement(arrival, 1)"], &EVIDENCE_BLANKS),
-];
+static ERASED_RECEIPTS: ErasedTable = (&RECEIPTS, &["timestamp", "received_at"], &RECEIPT_BLANKS);
+static ERASED_REJECTED: ErasedTable = (&REJECTED, &["received_at"], &REJECTED_BLANKS);
+static ERASED_EVIDENCE: ErasedTable = (&EVIDENCE, &["timestamp", "tupleElement(arrival, 1)"], &EVIDENCE_BLANKS);
 
 /// Columns of a request's technical data that identify its origin.
 const ADDRESS_BLANKS: [Blank; 1] = [("client_address", "''")];
 
 impl Warehouse {
-    /// Number of rows of the erasure's publishers that still identify their clients; 0 once it is
+    /// Number of rows of the erasure that still identify their clients, or its person; 0 once it is
     /// done, but for what came since.
     pub async fn metadata_left(&self, erasure: &MetadataErasure) -> Result<MetadataRows, WarehouseError> {
-        let [mut receipts, mut rejected, mut evidence] = [0; 3];
+        let mut left = MetadataRows::default();
         for whose in conditions(&erasure.scope) {
-            let counts = [&mut receipts, &mut rejected, &mut evidence];
-            for ((table, times, blanks), count) in ERASED.iter().zip(counts) {
-                let rows = rows_of(times, erasure.before_ms, blanks);
-                *count += self.count_of(table, &format!("{rows} AND {whose}")).await?;
+            let count = async |of: &ErasedTable, also: &str| {
+                let rows = rows_of(of.1, erasure.before_ms, of.2);
+                self.count_of(of.0, &format!("{rows} AND {whose}{also}")).await
+            };
+            let Some(person) = &erasure.person else {
+                left.receipts += count(&ERASED_RECEIPTS, "").await?;
+                left.rejected += count(&ERASED_REJECTED, "").await?;
+                left.evidence += count(&ERASED_EVIDENCE, "").await?;
+                continue;
+            };
+            left.receipts += count(&ERASED_RECEIPTS, &person.in_receipts()).await?;
+            left.rejected += count(&ERASED_REJECTED, &person.in_rejected()).await?;
+            let mut after = None;
+            while let Some(ids) = self.receipts_of_person(erasure, &whose, person, after).await? {
+                left.evidence += count(&ERASED_EVIDENCE, &among(&ids)).await?;
+                after = ids.last().cloned();
             }
         }
-        Ok(MetadataRows {
-            receipts,
-            rejected,
-            evidence,
-        })
+        Ok(left)
     }
 
     /// Takes it out, on every replica, and returns when that is done: no query sees it any more,
@@ -118,12 +146,46 @@ impl Warehouse {
     /// (minutes). Can be done again.
     pub async fn erase_metadata(&self, erasure: &MetadataErasure) -> Result<(), WarehouseError> {
         for whose in conditions(&erasure.scope) {
-            for (table, times, blanks) in ERASED {
-                let rows = rows_of(times, erasure.before_ms, blanks);
-                self.blank(table, blanks, &format!("{rows} AND {whose}")).await?;
+            let blank = async |of: &ErasedTable, blanks: &[Blank], also: &str| {
+                let rows = rows_of(of.1, erasure.before_ms, of.2);
+                self.blank(of.0, blanks, &format!("{rows} AND {whose}{also}")).await
+            };
+            let Some(person) = &erasure.person else {
+                for of in [&ERASED_RECEIPTS, &ERASED_REJECTED, &ERASED_EVIDENCE] {
+                    blank(of, of.2, "").await?;
+                }
+                continue;
+            };
+            blank(&ERASED_REJECTED, &REJECTED_BLANKS, &person.in_rejected()).await?;
+            // Evidence doesn't say whose it is, so it goes before the receipts that do. Blanked
+            // receipts aren't found any more, so each page is the first.
+            while let Some(ids) = self.receipts_of_person(erasure, &whose, person, None).await? {
+                blank(&ERASED_EVIDENCE, &EVIDENCE_BLANKS, &among(&ids)).await?;
+                let these = format!("{}{}", person.in_receipts(), among(&ids));
+                blank(&ERASED_RECEIPTS, &PERSON_BLANKS, &these).await?;
             }
         }
         Ok(())
+    }
+
+    /// Returns the next receipts that name the person, in the order of their identifiers; `None` if
+    /// there are no more.
+    async fn receipts_of_person(
+        &self,
+        erasure: &MetadataErasure,
+        whose: &str,
+        person: &ErasedPerson,
+        after: Option<String>,
+    ) -> Result<Option<Vec<String>>, WarehouseError> {
+        let rows = rows_of(ERASED_RECEIPTS.1, erasure.before_ms, &PERSON_BLANKS);
+        let after = after.map_or_else(String::new, |after| format!(" AND receipt_id > toUUID('{after}')"));
+        let sql = format!(
+            "SELECT toString(receipt_id) FROM receipts WHERE {rows} AND {whose}{}{after}
+             GROUP BY receipt_id ORDER BY receipt_id LIMIT {PERSON_RECEIPTS_MAX}",
+            person.in_receipts()
+        );
+        let ids: Vec<String> = self.rows("receipts_of_person", SqlStatement::new(sql).slow()).await?;
+        Ok(Some(ids).filter(|ids| !ids.is_empty()))
     }
 
     /// Takes the addresses out of everyone's refusals received before `before_ms` (milliseconds
@@ -173,6 +235,30 @@ impl Warehouse {
         }
         Ok(())
     }
+}
+
+impl ErasedPerson {
+    /// The condition of the person's receipts, to be added to others.
+    fn in_receipts(&self) -> String {
+        match self {
+            Self::Researcher(id) => format!(" AND researcher_id = {}", literal(id)),
+            Self::Session(id) => format!(" AND session_id = {}", literal(id)),
+        }
+    }
+
+    /// The condition of rejected receipts that have the identifier as a JSON string. Nobody has
+    /// checked their form, so any member may have it.
+    fn in_rejected(&self) -> String {
+        let (Self::Researcher(id) | Self::Session(id)) = self;
+        let string = serde_json::Value::from(id.as_str()).to_string();
+        format!(" AND position(raw, {}) > 0", literal(&string))
+    }
+}
+
+/// The condition of these receipts, to be added to others.
+fn among(ids: &[String]) -> String {
+    let ids: Vec<String> = ids.iter().map(|id| format!("'{id}'")).collect();
+    format!(" AND receipt_id IN ({})", ids.join(", "))
 }
 
 /// Rows from before by any of their `times`, in which something isn't blank. A mutation takes no

@@ -28,7 +28,7 @@ use crate::SqlStatement;
 use uuid::Uuid;
 
 pub use audit::{AuditFinding, AuditPartition, AuditState, AuditSums, AuditedSection, CommittedOffset, SectionOffsets};
-pub use erasure::{MetadataErasure, MetadataRows};
+pub use erasure::{ErasedPerson, MetadataErasure, MetadataRows};
 pub use evidence::{EvidencePage, StoredBatchSignature, StoredEvidence};
 pub use export::{ExportedReceipt, ReceiptCursor};
 pub use listing::NewestCursor;

@@ -82,6 +82,7 @@ fn old_parts_move_to_a_bucket_and_stay_whole() {
         let erasure = MetadataErasure {
             scope,
             before_ms: days_ago_ms(30),
+            person: None,
         };
         warehouse.erase_metadata(&erasure).await.unwrap();
         assert_eq!(evidence().await, "");

@@ -2,7 +2,7 @@
 
 use blocks::{AcceptedRow, RejectedRow, Rows};
 use uuid::Uuid;
-use warehouse::{CommittedOffset, MetadataErasure, QueryScope, ReceiptsOf, Warehouse};
+use warehouse::{CommittedOffset, ErasedPerson, MetadataErasure, QueryScope, ReceiptsOf, Warehouse};
 
 use crate::harness::{NOON_MS, Receipt, accepted, fresh, insert, insert_rejected, line, position, rejected, run, sql};
 
@@ -20,6 +20,7 @@ fn erasure() -> MetadataErasure {
     MetadataErasure {
         scope: QueryScope::of(vec!["mine.example".to_owned()]),
         before_ms: NOON_MS,
+        person: None,
     }
 }
 
@@ -171,6 +172,92 @@ fn what_was_received_before_goes_though_its_clock_was_ahead() {
     });
 }
 
+/// Receipts of people: 0 and 1 of mine before noon, 2 at noon, 3 of another publisher.
+async fn of_people() -> Warehouse {
+    let warehouse = fresh().await;
+    let before = NOON_MS - HOUR_MS;
+    let people = [
+        ("mine.example", before, "r'1", "s1"),
+        ("mine.example", before, "r2", "s2"),
+        ("mine.example", NOON_MS, "r'1", "s1"),
+        ("other.example", before, "r'1", "s1"),
+    ];
+    let receipts: Vec<Receipt> = (0..).zip(&people).map(|(at, one)| of(one.0, at, one.1)).collect();
+    let mut rows = Rows::default();
+    for (at, (receipt, one)) in receipts.iter().zip(&people).enumerate() {
+        rows.push_accepted(&AcceptedRow {
+            researcher_id: one.2,
+            session_id: one.3,
+            ..receipt.row(position(0, at as u64, 0))
+        });
+    }
+    let (batch, _) = rows.batches().unwrap();
+    warehouse.insert_accepted(&[batch.clone()], None).await.unwrap();
+    warehouse.insert_evidence(&[batch]).await.unwrap();
+    let refused = |offset, raw| RejectedRow {
+        publisher: "mine.example",
+        received_at_ms: NOON_MS - 1,
+        raw,
+        ..rejected(position(0, offset, 0), "bad_signature")
+    };
+    insert_rejected(
+        &warehouse,
+        &[refused(4, br#"{"a":"r'1"}"#), refused(5, br#"{"a":"r'11"}"#)],
+    )
+    .await;
+    warehouse
+}
+
+/// Receipt by receipt: client, researcher, session, and whether its bytes are there; then the bytes
+/// of rejected ones.
+async fn named(warehouse: &Warehouse) -> Vec<String> {
+    let receipts = "SELECT client_name, researcher_id, session_id, tupleElement(arrival, 3) != ''
+        FROM (SELECT * FROM receipts FINAL) AS r JOIN (SELECT * FROM evidence FINAL) AS e USING (receipt_id)
+        ORDER BY toUInt128(receipt_id) FORMAT TSVRaw";
+    let rejected = "SELECT raw FROM rejected FINAL ORDER BY position FORMAT TSVRaw";
+    let all = sql(warehouse.database(), receipts).await + &sql(warehouse.database(), rejected).await;
+    all.replace('\t', " ").lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn a_person_goes_and_the_clients_stay() {
+    run(async {
+        let warehouse = of_people().await;
+        let person = |person| MetadataErasure {
+            person: Some(person),
+            ..erasure()
+        };
+        let researcher = person(ErasedPerson::Researcher("r'1".to_owned()));
+        let before = named(&warehouse).await;
+        assert!(before[0].ends_with(" r'1 s1 1"), "{before:?}");
+        let client = before[0].trim_end_matches(" r'1 s1 1");
+        let found = warehouse.metadata_left(&researcher).await.unwrap();
+        assert_eq!((found.receipts, found.rejected, found.evidence), (1, 1, 1));
+        warehouse.erase_metadata(&researcher).await.unwrap();
+        assert!(warehouse.metadata_left(&researcher).await.unwrap().is_none());
+        let erased = [
+            &format!("{client}   0"),
+            &before[1],
+            &before[2],
+            &before[3],
+            "",
+            r#"{"a":"r'11"}"#,
+        ];
+        assert_eq!(named(&warehouse).await, erased);
+        // By a session that no receipt of before noon has any more, and by one that one has.
+        let gone = person(ErasedPerson::Session("s1".to_owned()));
+        assert!(warehouse.metadata_left(&gone).await.unwrap().is_none());
+        warehouse
+            .erase_metadata(&person(ErasedPerson::Session("s2".to_owned())))
+            .await
+            .unwrap();
+        assert_eq!(
+            named(&warehouse).await[..2],
+            [format!("{client}   0"), format!("{client}   0")]
+        );
+    });
+}
+
 #[test]
 fn nobody_is_erased_by_an_empty_scope() {
     run(async {
@@ -178,6 +265,7 @@ fn nobody_is_erased_by_an_empty_scope() {
         let nobody = MetadataErasure {
             scope: QueryScope::of(Vec::new()),
             before_ms: i64::MAX,
+            person: None,
         };
         assert!(warehouse.metadata_left(&nobody).await.unwrap().is_none());
         warehouse.erase_metadata(&nobody).await.unwrap();

@@ -346,6 +346,7 @@ impl Account {
             entries: ErasedEntries::These(vec![Uuid::now_v7()]),
             personal_data: false,
             receipt_metadata: None,
+            person: None,
         };
         let requested = store.request_erasure(&account.id, "user:test", request, DAY_MS).await;
         let RequestedErasure::Taken(erasure) = requested.unwrap() else {

@@ -3,7 +3,8 @@
 use accounts::{
     AccountRole, Accounts, COLLECTIONS, Cancellation, CancelledErasure, Coverage, ERASURES_OPEN_MAX, EntryAuthors,
     EntryContent, EntryTitle, EntryUrl, ErasedEntries, Erasure, ErasureState, ExportValue, Inherited, KeyRequest,
-    MailKind, MailSubject, NewEntry, NewErasure, RequestedErasure, Scope, SignInMethod, Subject, User, UserChange,
+    MailKind, MailSubject, NewEntry, NewErasure, Person, PersonKind, RequestedErasure, Scope, SignInMethod, Subject,
+    User, UserChange,
 };
 use sqlx::Row;
 use uuid::Uuid;
@@ -202,6 +203,10 @@ async fn what_is_asked_of_the_warehouse_waits_for_it(fixture: Fixture) {
             domains: vec!["example.com".to_owned()],
             inherited: Vec::new(),
         }),
+        person: Some(Person {
+            kind: PersonKind::Researcher,
+            id: "doctor".to_owned(),
+        }),
         ..NewErasure::default()
     };
     let asked = request(&accounts, &account, erasure_request.clone()).await;
@@ -241,6 +246,10 @@ async fn what_is_asked_of_the_warehouse_waits_for_it(fixture: Fixture) {
         (settled.state, settled.request.receipt_metadata),
         (ErasureState::Settled, Some(Coverage::default()))
     );
+    // What the erasure was of is seen, and not of whom.
+    assert_eq!(settled.request.person.unwrap().id, "");
+    let second = request(&accounts, &account, erasure_request).await;
+    assert_eq!(second.request.person.unwrap().id, "doctor");
 }
 
 fn all_entries() -> NewErasure {

@@ -18,6 +18,7 @@ async fn erase(world: &World, before_ms: i64) {
     let erasure = MetadataErasure {
         scope: scope(),
         before_ms,
+        person: None,
     };
     world.usage.warehouse().erase_metadata(&erasure).await.unwrap();
 }
