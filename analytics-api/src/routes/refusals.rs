@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use serde_json::json;
 use utoipa::ToSchema;
+use uuid::Uuid;
 use warehouse::{Refusal, RefusalCursor, RefusalFilter};
 
 use super::TOP;
@@ -39,6 +40,9 @@ pub(crate) struct Refusals {
     #[serde(serialize_with = "as_map")]
     #[schema(value_type = std::collections::BTreeMap<String, u64>)]
     by_reason: Vec<(String, u64)>,
+    /// Clients that they name, which isn't proven; the 100 with the most, most first.
+    #[schema(max_items = 100)]
+    by_client: Vec<RefusedOfClient>,
     /// A page of them, newest first; none with `groupBy`.
     newest: Vec<Refused>,
     /// Begin of the next page; null if this is the last one.
@@ -51,6 +55,16 @@ pub(crate) struct Refusals {
     /// Whether rows are those of the counts.
     #[serde(skip)]
     grouped: bool,
+}
+
+/// The number of rejected receipts of a client.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct RefusedOfClient {
+    /// Null for those of which it couldn't be read.
+    #[schema(format = "uuid", required = true)]
+    client_id: Option<String>,
+    refusals: u64,
 }
 
 /// A rejected receipt. Members that couldn't be read are null.
@@ -80,6 +94,15 @@ impl From<Refusal> for Refused {
             publisher: refusal.publisher,
             client_id: refusal.client_id.map(|id| id.to_string()),
             request_id: refusal.request_id,
+        }
+    }
+}
+
+impl From<(Option<Uuid>, u64)> for RefusedOfClient {
+    fn from((client_id, refusals): (Option<Uuid>, u64)) -> Self {
+        Self {
+            client_id: client_id.map(|id| id.to_string()),
+            refusals,
         }
     }
 }
@@ -120,8 +143,8 @@ fn as_map<S: Serializer>(counts: &[(String, u64)], serializer: S) -> Result<S::O
 
 /// Refusals
 ///
-/// Rejected receipts, by the time of their arrival: counts by reason, and a page of them, newest
-/// first. As rows the page, whose last row has a `cursor` if there are more, or
+/// Rejected receipts, by the time of their arrival: counts by reason and by client, and a page of
+/// them, newest first. As rows the page, whose last row has a `cursor` if there are more, or
 /// with `groupBy=reason` the counts.
 #[utoipa::path(
     get, path = PATH, tag = "analytics", security(("apiKey" = [])),
@@ -168,6 +191,7 @@ pub(crate) async fn refusals(
     let answer = Refusals {
         total_refused: stats.by_reason.iter().map(|(_, count)| count).sum(),
         by_reason: stats.by_reason,
+        by_client: stats.by_client.into_iter().map(RefusedOfClient::from).collect(),
         newest: stats.newest.into_iter().map(Refused::from).collect(),
         next_cursor: next.map(|next| next.to_text()),
         from,

@@ -1,5 +1,7 @@
 //! Answers about rejections and single receipts.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
@@ -18,6 +20,15 @@ pub(crate) fn refusals(view: &View<'_>, selection: &Selection, reason: Option<&s
         let count = by_reason.entry(one.reason).or_insert(json!(0));
         *count = json!(count.as_u64().unwrap() + 1);
     }
+    let mut by_client: BTreeMap<_, u64> = BTreeMap::new();
+    for one in &refused {
+        // Those of none come last among as many.
+        *by_client.entry((one.client_id.is_none(), one.client_id)).or_default() += 1;
+    }
+    let mut by_client: Vec<_> = by_client.into_iter().collect();
+    by_client.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let of_client = |((_, id), count): ((bool, Option<Uuid>), u64)| json!({"clientId": id.map(|id| id.to_string()), "refusals": count});
+    let by_client: Vec<Value> = by_client.into_iter().take(100).map(of_client).collect();
     let total = refused.len();
     refused.sort_by_key(|one| std::cmp::Reverse((one.received_ms, one.position)));
     let shown = |one: &&Refused| {
@@ -35,6 +46,7 @@ pub(crate) fn refusals(view: &View<'_>, selection: &Selection, reason: Option<&s
     Expected::Ok(json!({
         "totalRefused": total,
         "byReason": by_reason,
+        "byClient": by_client,
         "newest": refused.iter().map(shown).collect::<Vec<_>>(),
         "from": from,
         "to": to,

@@ -263,8 +263,8 @@ export interface paths {
         };
         /**
          * Refusals
-         * @description Rejected receipts, by the time of their arrival: counts by reason, and a page of them, newest
-         *     first. As rows the page, whose last row has a `cursor` if there are more, or
+         * @description Rejected receipts, by the time of their arrival: counts by reason and by client, and a page of
+         *     them, newest first. As rows the page, whose last row has a `cursor` if there are more, or
          *     with `groupBy=reason` the counts.
          */
         get: operations["refusals"];
@@ -725,6 +725,8 @@ export interface components {
         } & components["schemas"]["Completeness"];
         /** @description An answer in JSON: its own members, then those of its completeness. */
         Complete_Refusals: {
+            /** @description Clients that they name, which isn't proven; the 100 with the most, most first. */
+            byClient: components["schemas"]["RefusedOfClient"][];
             /** @description Reason to count, most first. */
             byReason: {
                 [key: string]: number;
@@ -1331,6 +1333,8 @@ export interface components {
         };
         /** @description Rejected receipts and their reasons. */
         Refusals: {
+            /** @description Clients that they name, which isn't proven; the 100 with the most, most first. */
+            byClient: components["schemas"]["RefusedOfClient"][];
             /** @description Reason to count, most first. */
             byReason: {
                 [key: string]: number;
@@ -1359,6 +1363,16 @@ export interface components {
             /** Format: date-time */
             receivedAt: string;
             requestId: string;
+        };
+        /** @description The number of rejected receipts of a client. */
+        RefusedOfClient: {
+            /**
+             * Format: uuid
+             * @description Null for those of which it couldn't be read.
+             */
+            clientId: string | null;
+            /** Format: int64 */
+            refusals: number;
         };
         /** @description Receipts rejected for one reason. */
         RejectedFor: {

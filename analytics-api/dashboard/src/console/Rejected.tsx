@@ -9,8 +9,6 @@ import type { Rejected as Rejections, Services } from './answers';
 import { get, withQuery } from './api';
 import { Things } from './Things';
 
-/** The newest of which services are counted: the API lists no more at once. */
-const NEWEST_MAX = 1_000;
 const SHOWN = 25;
 
 const REASONS: Record<string, string> = {
@@ -33,7 +31,7 @@ const REASONS: Record<string, string> = {
 
 export function Rejected() {
   const [reason, setReason] = useState('');
-  const path = withQuery('/api/v1/analytics/refusals', { limit: NEWEST_MAX, reason });
+  const path = withQuery('/api/v1/analytics/refusals', { limit: SHOWN, reason });
   const asked = useAsk(path, (signal) => get<Rejections>(path, signal));
   const names = useAsk('names of services', (signal) =>
     get<Services>('/api/v1/analytics/clients?limit=100&beforeVerification=include', signal),
@@ -74,19 +72,16 @@ export function Rejected() {
         )}
       </Panel>
       <Panel id="senders" title="From which AI service" asked={asked} rows={4}>
-        {({ newest, totalRefused }) => (
+        {({ byClient }) => (
           <>
-            <p class="note">
-              As the receipts state it, which isn’t proven.
-              {totalRefused > newest.length && ` Of the newest ${count(newest.length)}.`}
-            </p>
+            <p class="note">As the receipts state it, which isn’t proven.</p>
             <Things headings={['AI service', { text: 'Receipts', as: 'number' }]}>
-              {bySender(newest).map(([id, receipts]) => (
-                <tr key={id}>
+              {byClient.map(({ clientId, refusals }) => (
+                <tr key={clientId}>
                   <th scope="row" class="name">
-                    {nameOf(id) ?? 'It couldn’t be read'}
+                    {nameOf(clientId) ?? 'It couldn’t be read'}
                   </th>
-                  <td class="number">{count(receipts)}</td>
+                  <td class="number">{count(refusals)}</td>
                 </tr>
               ))}
             </Things>
@@ -96,7 +91,7 @@ export function Rejected() {
       <Panel id="rejected" title="Newest" asked={asked} rows={8}>
         {({ newest }) => (
           <ul class="newest">
-            {newest.slice(0, SHOWN).map((one) => (
+            {newest.map((one) => (
               <li key={`${one.requestId} ${one.receiptId} ${one.receivedAt}`}>
                 <time dateTime={one.receivedAt}>{dateTime(Date.parse(one.receivedAt), tz)}</time>
                 <span>
@@ -111,11 +106,4 @@ export function Rejected() {
       </Panel>
     </>
   );
-}
-
-/** Receipts by the service that they name, most first. */
-function bySender(newest: Rejections['newest']): [id: string | null, receipts: number][] {
-  const counts = new Map<string | null, number>();
-  for (const { clientId } of newest) counts.set(clientId, (counts.get(clientId) ?? 0) + 1);
-  return [...counts].sort(([, one], [, other]) => other - one).slice(0, SHOWN);
 }

@@ -38,7 +38,7 @@ pub(crate) use part::names_a_part;
 pub use parts::{Irreplaceable, LogBegin};
 pub use reattribution::{ReattributedPublisher, Reattribution};
 pub use receipt::{PayloadCursor, PayloadTotals, ReceiptFacts, ReceiptRejection, ReceiptsOf, StoredReceipt};
-pub use refusals::{Refusal, RefusalCursor, RefusalFilter, RefusalStats};
+pub use refusals::{REFUSED_CLIENTS_MAX, Refusal, RefusalCursor, RefusalFilter, RefusalStats};
 pub use refused::{REFUSED_BY_POLICY, REFUSED_BY_WAREHOUSE};
 pub use rejected::{Rejected, RejectedCursor, RejectedFilter, RejectedOrder, StandingRejection};
 pub use scope::{Below, QueryScope};

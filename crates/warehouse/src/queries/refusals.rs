@@ -7,6 +7,9 @@ use uuid::Uuid;
 use super::{FINAL_SETTINGS, QueryScope, TIME_MS_MAX, TIME_MS_MIN};
 use crate::{SqlStatement, Warehouse, WarehouseError};
 
+/// Clients of which refusals are counted.
+pub const REFUSED_CLIENTS_MAX: usize = 100;
+
 /// A rejected receipt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
@@ -64,6 +67,9 @@ impl From<&Refusal> for RefusalCursor {
 pub struct RefusalStats {
     /// Counts per reason, most first, then by name.
     pub by_reason: Vec<(String, u64)>,
+    /// Counts per client that they name, most first, then by its identifier; `None` where it
+    /// couldn't be read. At most [`REFUSED_CLIENTS_MAX`].
+    pub by_client: Vec<(Option<Uuid>, u64)>,
     /// The newest, newest first.
     pub newest: Vec<Refusal>,
 }
@@ -71,6 +77,13 @@ pub struct RefusalStats {
 #[derive(Row, Deserialize)]
 struct ReasonCountRow {
     reason_text: String,
+    counted: u64,
+}
+
+#[derive(Row, Deserialize)]
+struct ClientCountRow {
+    #[serde(with = "clickhouse::serde::uuid::option")]
+    client_id: Option<Uuid>,
     counted: u64,
 }
 
@@ -143,6 +156,11 @@ impl Warehouse {
         if reasons.is_empty() {
             return Ok(RefusalStats::default());
         }
+        let sql = format!(
+            "SELECT client_id, sum(receipts) AS counted FROM rejected FINAL WHERE {condition}
+             GROUP BY client_id ORDER BY counted DESC, toString(client_id) LIMIT {REFUSED_CLIENTS_MAX} {FINAL_SETTINGS}"
+        );
+        let clients: Vec<ClientCountRow> = self.rows("refusals_clients", call(sql)).await?;
         if filter.after.is_some() {
             condition.push_str(
                 " AND (received_at, position) < (fromUnixTimestamp64Milli({after_ms:Int64}, 'UTC'), {after:UInt128})",
@@ -163,6 +181,7 @@ impl Warehouse {
         let newest: Vec<RefusalRow> = self.rows("refusals_newest", call).await?;
         Ok(RefusalStats {
             by_reason: reasons.into_iter().map(|row| (row.reason_text, row.counted)).collect(),
+            by_client: clients.into_iter().map(|row| (row.client_id, row.counted)).collect(),
             newest: newest.into_iter().map(refusal).collect(),
         })
     }
