@@ -25,6 +25,8 @@ const client = {
   client_id: 'receipts',
   client_secret: secret,
   redirect_uris: [redirectUri],
+  // Of a native one, a loopback redirect may have any port (RFC 8252, section 7.3).
+  application_type: redirectUri.startsWith('http:') ? 'native' : 'web',
   response_types: ['code'],
   grant_types: ['authorization_code'],
 };

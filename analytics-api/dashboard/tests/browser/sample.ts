@@ -143,7 +143,7 @@ function weighted(weights: number[]): (random: number) => number {
 }
 
 /** Mulberry32: the same numbers every time. */
-function numbers(seed: number): () => number {
+export function numbers(seed: number): () => number {
   let state = seed;
   return () => {
     state = (state + 0x6d2b79f5) | 0;

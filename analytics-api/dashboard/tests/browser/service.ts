@@ -159,13 +159,17 @@ export class Service {
   }
 }
 
-/** Starts one with ports of their own for `ports`; `stop` ends it and removes its folder. */
+/**
+ * Starts one with ports of their own for `ports`, the first at `at`, if it must be known before;
+ * `stop` ends it and removes its folder.
+ */
 export async function start(
   settings: Record<string, string> = {},
   ports = ['gateway', 'analytics', 'publisher', 'metrics'],
+  at = 0,
 ): Promise<{ service: Service; stop: () => Promise<void> }> {
   const data = mkdtempSync(join(tmpdir(), 'receipts-page-'));
-  const listen = ports.flatMap((name) => [`--${name}-listen`, '127.0.0.1:0']);
+  const listen = ports.flatMap((name, index) => [`--${name}-listen`, `127.0.0.1:${index === 0 ? at : 0}`]);
   const child = spawn(BIN, ['up', '--data', data, ...listen], {
     // What is set for others must not change what is tested.
     env: {

@@ -25,6 +25,8 @@ export interface Visit {
   page: Page;
   /** Answers of the API that may fail in this test, by status; 0 where none comes. */
   allow: (...statuses: number[]) => void;
+  /** Another origin that the browser may be led to in this test. */
+  allowOrigin: (origin: string) => void;
 }
 
 /** Opens a browser on an empty profile, and closes it, however `work` ends. */
@@ -52,6 +54,7 @@ export async function visit(
     page.setDefaultTimeout(60_000);
     const faults: string[] = [];
     const allowed = new Set<number>();
+    const origins = new Set([base]);
     await context.exposeFunction('violated', (text: string) => faults.push(`policy: ${text}`));
     await context.addInitScript(() => {
       document.addEventListener('securitypolicyviolation', (event) => {
@@ -73,11 +76,15 @@ export async function visit(
     });
     page.on('request', (request) => {
       const url = new URL(request.url());
-      if (url.protocol !== 'blob:' && url.origin !== base) faults.push(`request to ${url.origin}`);
+      if (url.protocol !== 'blob:' && !origins.has(url.origin)) faults.push(`request to ${url.origin}`);
       // The key is in a header or nowhere.
       if (/rcpt_/.test(request.url())) faults.push('a key in an address');
     });
-    await work({ page, allow: (...statuses) => statuses.forEach((status) => void allowed.add(status)) });
+    await work({
+      page,
+      allow: (...statuses) => statuses.forEach((status) => void allowed.add(status)),
+      allowOrigin: (origin) => void origins.add(origin),
+    });
     expect(faults).toEqual([]);
   } finally {
     await context?.close();
