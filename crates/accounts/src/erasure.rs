@@ -8,8 +8,8 @@
 //! An erasure goes through [`ErasureState`]s, in steps that any replica may do and that may be done
 //! again. Nothing is erased while it is scheduled, and until then it can be cancelled
 //! (`scheduling`). `stepping` takes rows out of this store, its caller takes clients' metadata out
-//! of the warehouse and finishes it. The row stays as the proof; no personal data is in it, but for the
-//! identifier of a person whose receipts are erased, until the erasure is cancelled or settled.
+//! of the warehouse and finishes it. The row stays as the proof; no personal data is in it, but for
+//! the identifier of a person whose receipts are erased, until the erasure is cancelled or settled.
 
 mod requesting;
 mod scheduling;
@@ -48,7 +48,7 @@ pub struct NewErasure {
 pub struct Person {
     /// The member of a receipt.
     pub kind: PersonKind,
-    /// Its value. Empty once the erasure is cancelled or settled.
+    /// Value of the member. Empty once the erasure is cancelled or settled.
     pub id: String,
 }
 

@@ -64,12 +64,12 @@ struct ErasureRequest {
     #[serde(default)]
     #[schema(required = false)]
     receipt_client_metadata: bool,
-    /// What names this person (context, query, session, study and researcher), in all receipts until
-    /// now with this `usage.researcherId`, and their exact bytes. Clients stay. Of rejected receipts
-    /// that have it as a string, as of `receiptClientMetadata`.
+    /// Data that name this person (context, query, session, study and researcher), in all receipts
+    /// until now with this `usage.researcherId`, and their exact bytes. Clients stay. Of rejected
+    /// receipts that have it as a string, as of `receiptClientMetadata`.
     #[schema(required = false, min_length = 1, max_length = 4096)]
     researcher_id: Option<String>,
-    /// The same, by `usage.sessionId`.
+    /// As `researcherId`, by `usage.sessionId`.
     #[schema(required = false, min_length = 1, max_length = 4096)]
     session_id: Option<String>,
 }

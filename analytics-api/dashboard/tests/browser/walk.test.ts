@@ -1,5 +1,5 @@
-// A walk of random clicks over the numbers: after each, what is on the screen is what a model counts
-// from the receipts themselves, and what the API and the CSV say.
+// A walk of random clicks over the numbers: after each, the screen shows what a model counts from
+// the receipts themselves, and so do the API and the CSV.
 
 import { readFileSync } from 'node:fs';
 import type { Locator, Page } from 'playwright-core';

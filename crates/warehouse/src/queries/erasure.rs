@@ -78,7 +78,7 @@ const RECEIPT_BLANKS: [Blank; 11] = [
     ("researcher_id", "''"),
 ];
 
-/// Those of [`RECEIPT_BLANKS`] that can name a person.
+/// Columns of [`RECEIPT_BLANKS`] that can name a person.
 const PERSON_BLANKS: [Blank; 5] = [
     ("context", "''"),
     ("query_id", "''"),
