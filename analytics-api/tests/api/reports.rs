@@ -250,8 +250,7 @@ pub(crate) async fn mails_of_a_week_and_a_month_have_the_numbers_of_the_api(stac
     let clients = world.get(&server, &path).await;
     assert_eq!(shown(&clients, "clients", "name"), listed(&week.top_services));
 
-    // The next week and the month, by replicas at one time. The week after an outage of weeks is the
-    // newest one alone.
+    // After an outage of weeks, the newest week alone and the month, by replicas at one time.
     world.complete("2026-04-20T07:00:00Z", MINUTE_MS);
     let (one, two) = (world.reporter(), world.reporter());
     let (one, two) = tokio::join!(one.round(), two.round());

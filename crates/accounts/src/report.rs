@@ -1,7 +1,7 @@
 //! Mails about an account's numbers: weekly and monthly reports, and alerts.
 //!
-//! Who reads the warehouse computes the numbers and queues the mail, once for each occasion. Its
-//! recipient is read when it is sent. Each member chooses their mails in each account
+//! The analytics API computes the numbers and queues a mail, once for each occasion. The recipient
+//! is read when it is sent. Each member chooses their mails in each account
 //! (`subscription.rs`).
 
 mod subscription;
@@ -24,7 +24,7 @@ const OLD_MS: i64 = 7 * DAY_MS;
 /// Namespace of the identifiers of mails about numbers.
 const NAMESPACE: Uuid = Uuid::from_u128(0x5d0f_9a52_7c4b_4f0e_8d39_2f6a_1be0_c7d4);
 
-/// What a mail about numbers says.
+/// Contents of a mail about numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Report {
     /// The numbers of a week.
@@ -33,9 +33,9 @@ pub enum Report {
     Monthly(PeriodReport),
     /// An operator that wasn't seen for long.
     NewOperator {
-        /// Its domain.
+        /// The operator's domain.
         operator: String,
-        /// Its uses since `from_ms`.
+        /// Uses by the operator since `from_ms`.
         uses: u64,
         /// From when on they are counted, in milliseconds since the Unix epoch.
         from_ms: i64,

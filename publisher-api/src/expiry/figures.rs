@@ -24,7 +24,7 @@ pub(super) fn share(part: u64, all: u64) -> String {
     }
 }
 
-/// What became of `before`: `+12%`, `×24`; `None` if that was nothing.
+/// Change from `before`: `+12%`, `×24`; `None` from 0.
 pub(super) fn change(now: u64, before: u64) -> Option<String> {
     if before == 0 {
         return None;

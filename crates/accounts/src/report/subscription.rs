@@ -73,8 +73,8 @@ impl Accounts {
         Ok(found.map_or_else(ReportChoice::default, |one| one.choice()))
     }
 
-    /// Chooses the mails of a member of an account, on their own behalf. What was on before stays on
-    /// since then. `false` if they aren't in the account.
+    /// Chooses the mails of a member of an account, on their own behalf. A mail that was on before
+    /// stays on since then. `false` if they aren't in the account.
     pub async fn choose_reports(
         &self,
         account_id: &str,
@@ -228,7 +228,7 @@ impl ReportChoice {
         }
     }
 
-    /// What is on, for the trail.
+    /// Names of the mails that are on, for the trail.
     fn words(&self) -> String {
         let words = [
             self.weekly.then(|| "weekly".to_owned()),

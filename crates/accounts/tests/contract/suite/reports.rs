@@ -95,7 +95,7 @@ async fn what_is_chosen_is_stored_since_then(fixture: Fixture) {
     assert_eq!(subscription.weekly_since_ms, Some(START_MS));
     assert_eq!(subscription.monthly_since_ms, Some(START_MS + HOUR_MS));
     assert_eq!(subscription.new_operator_since_ms, Some(START_MS + HOUR_MS));
-    // Off and on again begins anew.
+    // Off and on: since now.
     choose(&accounts, &account, &anna.id, ReportChoice::default()).await;
     assert!(accounts.next_subscribed_account("").await.unwrap().is_none());
     fixture.pass_ms(HOUR_MS);
