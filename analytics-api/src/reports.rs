@@ -15,7 +15,7 @@ mod periods;
 use std::sync::Arc;
 use std::time::Duration;
 
-use accounts::{MailKind, Report, ReportSubscription, SubscribedAccount};
+use accounts::{MailKind, MailedReport, ReportSubscription, SubscribedAccount};
 use tokio_util::sync::CancellationToken;
 use web::Failure;
 
@@ -139,8 +139,8 @@ impl AccountReports<'_> {
                 continue;
             }
             let report = match kind {
-                MailKind::Weekly => Report::Weekly(self.numbers.week(period).await?),
-                _ => Report::Monthly(self.numbers.month(period).await?),
+                MailKind::Weekly => MailedReport::Weekly(self.numbers.week(period).await?),
+                _ => MailedReport::Monthly(self.numbers.month(period).await?),
             };
             queued += self.queue(member, &occasion, &report).await?;
         }
@@ -154,7 +154,7 @@ impl AccountReports<'_> {
         };
         let mut queued = 0;
         for (from_ms, operator) in self.numbers.operators_since(since_ms).await? {
-            let report = Report::NewOperator {
+            let report = MailedReport::NewOperator {
                 operator: operator.key.clone(),
                 uses: operator.receipt_count,
                 from_ms,
@@ -178,7 +178,7 @@ impl AccountReports<'_> {
         if !last.is_above(percent) || before.is_above(percent) {
             return Ok(0);
         }
-        let report = Report::Unproven {
+        let report = MailedReport::Unproven {
             from_ms: day.from_ms,
             uses: last.uses,
             unproven: last.unproven,
@@ -199,7 +199,7 @@ impl AccountReports<'_> {
         if silent_ms < i64::from(hours) * periods::HOUR_MS {
             return Ok(0);
         }
-        let report = Report::Silence { last_ms, hours };
+        let report = MailedReport::Silence { last_ms, hours };
         let occasion = last_ms.div_euclid(periods::DAY_MS).to_string();
         self.queue(member, &occasion, &report).await
     }
@@ -210,7 +210,7 @@ impl AccountReports<'_> {
         Ok(found.await?)
     }
 
-    async fn queue(&self, member: &ReportSubscription, occasion: &str, report: &Report) -> Result<u64, Failure> {
+    async fn queue(&self, member: &ReportSubscription, occasion: &str, report: &MailedReport) -> Result<u64, Failure> {
         let accounts = &self.app.deps.accounts;
         let queued = accounts.queue_report(self.numbers.account_id(), &member.user_id, occasion, report);
         Ok(u64::from(queued.await?))

@@ -8,7 +8,7 @@ use warehouse::{Filter, MemberFilter, QueryScope, Trust, WarehouseError};
 use web::Failure;
 
 use super::DAY_USES_MIN;
-use super::periods::{DAY_MS, Period};
+use super::periods::{DAY_MS, ReportPeriod};
 use crate::access::Access;
 use crate::answers::labelled;
 use crate::snapshot::Snapshot;
@@ -81,16 +81,16 @@ impl<'a> AccountNumbers<'a> {
         self.access.account_id()
     }
 
-    pub(super) async fn week(&self, week: Period) -> Result<PeriodReport, Failure> {
+    pub(super) async fn week(&self, week: ReportPeriod) -> Result<PeriodReport, Failure> {
         self.week.get_or_try_init(|| self.period(week)).await.cloned()
     }
 
-    pub(super) async fn month(&self, month: Period) -> Result<PeriodReport, Failure> {
+    pub(super) async fn month(&self, month: ReportPeriod) -> Result<PeriodReport, Failure> {
         self.month.get_or_try_init(|| self.period(month)).await.cloned()
     }
 
     /// Uses of a day and of the one before it.
-    pub(super) async fn days(&self, day: Period) -> Result<[DayUse; 2], Failure> {
+    pub(super) async fn days(&self, day: ReportPeriod) -> Result<[DayUse; 2], Failure> {
         let query = async || {
             let both = self.totals(day, 0).await?;
             Ok(both.map(DayUse::from))
@@ -122,7 +122,7 @@ impl<'a> AccountNumbers<'a> {
         Ok(operators.into_iter().map(|operator| (from_ms, operator)).collect())
     }
 
-    async fn period(&self, period: Period) -> Result<PeriodReport, Failure> {
+    async fn period(&self, period: ReportPeriod) -> Result<PeriodReport, Failure> {
         let [stats, before] = self.totals(period, TOP).await?;
         let (filter, page) = (self.filter(period.from_ms, period.to_ms), RankingPage::top(TOP));
         let query = async |snapshot: Snapshot| {
@@ -170,7 +170,7 @@ impl<'a> AccountNumbers<'a> {
     }
 
     /// Totals of a period and of the one before it, by the query of the dashboard.
-    async fn totals(&self, period: Period, top_max: u32) -> Result<[DashboardStats; 2], Failure> {
+    async fn totals(&self, period: ReportPeriod, top_max: u32) -> Result<[DashboardStats; 2], Failure> {
         let filter = self.filter(period.from_ms, period.to_ms);
         let earlier = self.filter(period.before_ms, period.from_ms);
         let query = async |snapshot: Snapshot| {

@@ -10,7 +10,7 @@ pub(super) const DAY_MS: i64 = 24 * HOUR_MS;
 
 /// A period and the one that it is compared with, in milliseconds since the Unix epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Period {
+pub(super) struct ReportPeriod {
     /// Begin of the period before, which ends where this one begins.
     pub(super) before_ms: i64,
     /// Inclusive.
@@ -23,9 +23,9 @@ pub(super) struct Period {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Periods {
     /// Monday to Sunday.
-    pub(super) week: Period,
-    pub(super) month: Period,
-    pub(super) day: Period,
+    pub(super) week: ReportPeriod,
+    pub(super) month: ReportPeriod,
+    pub(super) day: ReportPeriod,
 }
 
 impl Periods {
@@ -39,14 +39,14 @@ impl Periods {
         let monday = today.checked_sub(since_monday.days()).ok()?;
         let first = today.first_of_month().ok()?;
         Some(Self {
-            week: Period::of(monday.checked_sub(7.days()).ok()?, &monday)?,
-            month: Period::of(first.checked_sub(1.month()).ok()?, &first)?,
-            day: Period::of(today.checked_sub(1.day()).ok()?, &today)?,
+            week: ReportPeriod::of(monday.checked_sub(7.days()).ok()?, &monday)?,
+            month: ReportPeriod::of(first.checked_sub(1.month()).ok()?, &first)?,
+            day: ReportPeriod::of(today.checked_sub(1.day()).ok()?, &today)?,
         })
     }
 }
 
-impl Period {
+impl ReportPeriod {
     /// With the period before as the dashboard compares.
     fn of(from: Zoned, to: &Zoned) -> Option<Self> {
         let period = Comparison::Previous.period(from.timestamp(), to.timestamp(), &TimeZone::UTC);
@@ -68,9 +68,9 @@ mod tests {
         text.parse::<Timestamp>().unwrap().as_millisecond()
     }
 
-    fn period(days: [&str; 3]) -> Period {
+    fn period(days: [&str; 3]) -> ReportPeriod {
         let [before_ms, from_ms, to_ms] = days.map(|day| ms(&format!("{day}T00:00:00Z")));
-        Period {
+        ReportPeriod {
             before_ms,
             from_ms,
             to_ms,

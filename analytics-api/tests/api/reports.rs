@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use accounts::{
-    Accounts, AccountsConfig, MailSubject, NewKey, PeriodReport, Report, ReportChoice, ReportedUse, Scope, Subject,
-    Tier, User,
+    Accounts, AccountsConfig, MailSubject, MailedReport, NewKey, PeriodReport, ReportChoice, ReportedUse, Scope,
+    Subject, Tier, User,
 };
 use analytics_api::{AnalyticsConfig, Deps, Reporter};
 use blocks::{AcceptedRow, Rows};
@@ -139,7 +139,7 @@ impl World {
     }
 
     /// The mails that are queued, as they are sent.
-    async fn mails(&self) -> Vec<(String, Report)> {
+    async fn mails(&self) -> Vec<(String, MailedReport)> {
         let (accounts, mut mails) = (&self.deps.accounts, Vec::new());
         while let Some(mail) = accounts.claim_mail("here", MINUTE_MS).await.unwrap() {
             accounts.mail_sent(&mail.id, "here").await.unwrap();
@@ -218,7 +218,7 @@ pub(crate) async fn mails_of_a_week_and_a_month_have_the_numbers_of_the_api(stac
     assert_eq!(world.round().await, 1);
     assert_eq!(world.round().await, 0);
     let mails = world.mails().await;
-    let [(to, Report::Weekly(week))] = &mails[..] else {
+    let [(to, MailedReport::Weekly(week))] = &mails[..] else {
         panic!("{mails:?}");
     };
     assert_eq!(to, "reports.example@mail.test");
@@ -258,7 +258,7 @@ pub(crate) async fn mails_of_a_week_and_a_month_have_the_numbers_of_the_api(stac
     let mails = world.mails().await;
     assert_eq!(mails.len(), 2);
     let month = mails.iter().find_map(|(_, report)| match report {
-        Report::Monthly(month) => Some(month),
+        MailedReport::Monthly(month) => Some(month),
         _ => None,
     });
     let path = "/api/v1/analytics/dashboard?from=2026-03-01&to=2026-04-01&compare=previous";
@@ -298,7 +298,7 @@ pub(crate) async fn a_new_operator_is_reported_once_to_whom_it_is_new(stack: &St
         .insert(&[used("2026-03-20T11:00:00Z", 4, "lyra.example", 2)])
         .await;
     assert_eq!(world.round().await, 1);
-    let lyra = Report::NewOperator {
+    let lyra = MailedReport::NewOperator {
         operator: "lyra.example".to_owned(),
         uses: 2,
         from_ms: ms("2026-03-20T00:01:00Z"),
@@ -352,7 +352,7 @@ pub(crate) async fn a_day_above_the_limit_is_reported_once_after_one_that_was_no
         let queued = world.round().await;
         assert_eq!(world.round().await, 0);
         for (_, report) in world.mails().await {
-            let Report::Unproven {
+            let MailedReport::Unproven {
                 from_ms,
                 uses,
                 unproven,
@@ -388,7 +388,7 @@ pub(crate) async fn a_silence_is_reported_once_and_not_in_an_outage(stack: &Stac
     assert_eq!(world.round().await, 0);
     world.complete("2026-03-13T10:00:00Z", MINUTE_MS);
     assert_eq!(world.round().await, 1);
-    let silence = Report::Silence {
+    let silence = MailedReport::Silence {
         last_ms: ms("2026-03-12T10:00:00Z"),
         hours: 24,
     };

@@ -23,7 +23,7 @@ use sqlx::{Any, Transaction};
 use crate::erasure::{self, Erasure, ErasureState};
 use crate::lifetime::{DAY_MS, OLD_NEWS_MS, URGENT_MS};
 use crate::row::RowValues;
-use crate::{Accounts, AccountsError, OfferedMembership, Report, SecretToken};
+use crate::{Accounts, AccountsError, MailedReport, OfferedMembership, SecretToken};
 
 /// Time that an ended mail stays, in milliseconds: longer than a verification lives, so that none
 /// is queued again.
@@ -72,7 +72,7 @@ pub enum MailKind {
     NewOperator,
     /// Much of a day's use is unproven.
     Unproven,
-    /// There were no receipts for some time.
+    /// Receipts have stopped coming.
     Silence,
 }
 
@@ -105,7 +105,7 @@ pub enum MailSubject {
         /// The account's name.
         account_name: String,
         /// The numbers, as they were when the mail was queued.
-        report: Box<Report>,
+        report: Box<MailedReport>,
     },
 }
 
@@ -466,6 +466,18 @@ impl MailKind {
             MailKind::NewOperator => "new_operator",
             MailKind::Unproven => "unproven",
             MailKind::Silence => "silence",
+        }
+    }
+}
+
+impl From<&MailedReport> for MailKind {
+    fn from(report: &MailedReport) -> Self {
+        match report {
+            MailedReport::Weekly(_) => Self::Weekly,
+            MailedReport::Monthly(_) => Self::Monthly,
+            MailedReport::NewOperator { .. } => Self::NewOperator,
+            MailedReport::Unproven { .. } => Self::Unproven,
+            MailedReport::Silence { .. } => Self::Silence,
         }
     }
 }

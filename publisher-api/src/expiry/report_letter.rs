@@ -3,7 +3,7 @@
 //! Names of AI services come from strangers. They are shortened to one line, without anything that
 //! a mail reader makes a link of, and the subject has none. Companies are proven domains.
 
-use accounts::{PeriodReport, Report, ReportedUse};
+use accounts::{MailedReport, PeriodReport, ReportedUse};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
@@ -14,25 +14,25 @@ const NAME_CHARS_MAX: usize = 60;
 const DAY_MS: i64 = 86_400_000;
 
 /// Subject and text of a mail to a member of the account.
-pub(super) fn written(account: &str, report: &Report, public_url: Option<&str>) -> (String, String) {
+pub(super) fn written(account: &str, report: &MailedReport, public_url: Option<&str>) -> (String, String) {
     let (subject, text, view) = match report {
-        Report::Weekly(numbers) => period(numbers, "last week", "the week"),
-        Report::Monthly(numbers) => {
+        MailedReport::Weekly(numbers) => period(numbers, "last week", "the week"),
+        MailedReport::Monthly(numbers) => {
             let month = shown(numbers.from_ms, "%B %Y");
             period(numbers, &format!("in {month}"), "the month")
         }
-        Report::NewOperator {
+        MailedReport::NewOperator {
             operator,
             uses,
             from_ms,
         } => new_operator(operator, *uses, *from_ms),
-        Report::Unproven {
+        MailedReport::Unproven {
             from_ms,
             uses,
             unproven,
             percent,
         } => unproven_day(*from_ms, *uses, *unproven, *percent),
-        Report::Silence { last_ms, hours } => silence(*last_ms, *hours),
+        MailedReport::Silence { last_ms, hours } => silence(*last_ms, *hours),
     };
     let links = public_url.map_or_else(
         || "The dashboard has all numbers, and its settings which mails you get.".to_owned(),
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn a_week_has_its_numbers_in_subject_and_text_and_one_link_to_them() {
-        let (subject, text) = written("news.example", &Report::Weekly(numbers()), URL);
+        let (subject, text) = written("news.example", &MailedReport::Weekly(numbers()), URL);
         assert_eq!(
             subject,
             "news.example: 1,204 uses last week (+12%), 3 new companies, 31% unproven"
@@ -262,7 +262,7 @@ mod tests {
             to_ms: 1_796_083_200_000,
             ..PeriodReport::default()
         };
-        let (subject, text) = written("news.example", &Report::Monthly(empty), None);
+        let (subject, text) = written("news.example", &MailedReport::Monthly(empty), None);
         assert_eq!(subject, "news.example: 0 uses in November 2026");
         assert!(
             text.contains("From 1 November to 30 November 2026 (UTC) your content had 0 uses.\n"),
@@ -276,18 +276,18 @@ mod tests {
 
     #[test]
     fn alerts_say_what_happened_and_where_to_look() {
-        let operator = Report::NewOperator {
+        let operator = MailedReport::NewOperator {
             operator: "lyra.example".to_owned(),
             uses: 1,
             from_ms: MONDAY_MS,
         };
-        let unproven = Report::Unproven {
+        let unproven = MailedReport::Unproven {
             from_ms: MONDAY_MS,
             uses: 1_000,
             unproven: 512,
             percent: 30,
         };
-        let silence = Report::Silence {
+        let silence = MailedReport::Silence {
             last_ms: MONDAY_MS + 3_600_000,
             hours: 24,
         };

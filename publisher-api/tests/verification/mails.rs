@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use accounts::{
-    AccountRole, Accounts, AccountsConfig, ChallengeRequest, ErasedEntries, NewErasure, Outbox, Report, ReportChoice,
-    RequestedErasure, SecretToken, Subject, URGENT_MS, VERIFICATION_MS, VerificationMethod,
+    AccountRole, Accounts, AccountsConfig, ChallengeRequest, ErasedEntries, MailedReport, NewErasure, Outbox,
+    ReportChoice, RequestedErasure, SecretToken, Subject, URGENT_MS, VERIFICATION_MS, VerificationMethod,
 };
 use publisher_api::{Postman, SmtpConfig};
 use tempfile::TempDir;
@@ -226,7 +226,7 @@ async fn numbers_go_to_the_member_who_chose_them() {
         ..ReportChoice::default()
     };
     assert!(accounts.choose_reports(&account_id, &user.id, &choice).await.unwrap());
-    let report = Report::NewOperator {
+    let report = MailedReport::NewOperator {
         operator: "lyra.example".to_owned(),
         uses: 1_204,
         from_ms: START_MS,

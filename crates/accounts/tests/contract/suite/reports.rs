@@ -1,7 +1,7 @@
 //! Mails about numbers: who chooses which, and that each occasion has one mail.
 
 use accounts::{
-    AccountRole, Accounts, COLLECTIONS, ClaimedMail, MailKind, MailSubject, PeriodReport, Report, ReportChoice,
+    AccountRole, Accounts, COLLECTIONS, ClaimedMail, MailKind, MailSubject, MailedReport, PeriodReport, ReportChoice,
     ReportedUse,
 };
 use sqlx::Row;
@@ -22,8 +22,8 @@ cases! {
 
 const DAY_MS: i64 = 24 * HOUR_MS;
 
-fn weekly() -> Report {
-    Report::Weekly(PeriodReport {
+fn weekly() -> MailedReport {
+    MailedReport::Weekly(PeriodReport {
         from_ms: START_MS - 7 * DAY_MS,
         to_ms: START_MS,
         uses: 1_204,
@@ -36,8 +36,8 @@ fn weekly() -> Report {
     })
 }
 
-fn silence() -> Report {
-    Report::Silence {
+fn silence() -> MailedReport {
+    MailedReport::Silence {
         last_ms: START_MS,
         hours: 24,
     }
@@ -58,7 +58,7 @@ async fn choose(accounts: &Accounts, account_id: &str, user_id: &str, choice: Re
     assert_eq!(accounts.report_choice(account_id, user_id).await.unwrap(), choice);
 }
 
-async fn queue(accounts: &Accounts, account_id: &str, user_id: &str, occasion: &str, report: &Report) -> bool {
+async fn queue(accounts: &Accounts, account_id: &str, user_id: &str, occasion: &str, report: &MailedReport) -> bool {
     let queued = accounts.queue_report(account_id, user_id, occasion, report);
     queued.await.unwrap()
 }
@@ -196,7 +196,7 @@ async fn a_mail_goes_to_whom_it_is_for_with_its_numbers(fixture: Fixture) {
     accounts.mail_sent(&mail.id, "here").await.unwrap();
     assert!(!queue(&accounts, &account, &reader.id, "2027-01-04", &weekly()).await);
     assert_eq!(claim(&accounts).await, None);
-    let too_long = Report::NewOperator {
+    let too_long = MailedReport::NewOperator {
         operator: "x".repeat(20_000),
         uses: 1,
         from_ms: 0,
@@ -227,7 +227,7 @@ async fn a_mail_that_nobody_wants_any_more_is_not_sent(fixture: Fixture) {
             &account,
             &anna.id,
             "old",
-            &Report::Monthly(PeriodReport::default())
+            &MailedReport::Monthly(PeriodReport::default())
         )
         .await
     );
