@@ -18,6 +18,11 @@ pub(crate) struct Access {
 }
 
 impl Access {
+    /// The caller.
+    pub(crate) fn principal(&self) -> &Principal {
+        &self.principal
+    }
+
     /// The key's account.
     pub(crate) fn account_id(&self) -> &str {
         &self.principal.account_id
@@ -86,7 +91,11 @@ impl Access {
         }
     }
 
-    fn of(principal: &Arc<Principal>) -> Result<Self, Failure> {
+    /// The caller that a principal is.
+    ///
+    /// # Errors
+    /// 403 if it has no verified domain.
+    pub(crate) fn of(principal: &Arc<Principal>) -> Result<Self, Failure> {
         if principal.domains.is_empty() {
             let detail = match principal.limit {
                 None => "your account has no verified domain",

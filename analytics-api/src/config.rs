@@ -82,6 +82,8 @@ pub struct AnalyticsConfig {
     /// Share of the time that comparing aggregates of usage with receipts may take, in percent; 0
     /// for never.
     pub usage_check_percent_max: u32,
+    /// Pause between two looks for mails about numbers that are due, in milliseconds.
+    pub reports_interval_ms: u64,
     /// Time after a shutdown signal in which connections and requests are still accepted, and
     /// answers ask clients to connect again: elsewhere, once load balancers know. In milliseconds.
     pub drain_delay_ms: u64,
@@ -119,6 +121,7 @@ impl Default for AnalyticsConfig {
             health_interval_ms: 5_000,
             audit_interval_ms: 60_000,
             usage_check_percent_max: 1,
+            reports_interval_ms: 300_000,
             drain_delay_ms: 0,
             drain_ms_max: 10_000,
         }
@@ -209,6 +212,7 @@ impl Section for AnalyticsConfig {
         faults.range("health_interval_ms", self.health_interval_ms, 10..=600_000);
         faults.range("audit_interval_ms", self.audit_interval_ms, 10..=86_400_000);
         faults.range("usage_check_percent_max", self.usage_check_percent_max, 0..=50);
+        faults.range("reports_interval_ms", self.reports_interval_ms, 10..=3_600_000);
         faults.range("drain_delay_ms", self.drain_delay_ms, 0..=600_000);
         faults.range("drain_ms_max", self.drain_ms_max, 0..=600_000);
     }

@@ -23,7 +23,7 @@
 //! - `live`: server-sent events; [`cost`]: the cost of a request in units of the quota
 //! - `readiness`: whether the engines answer; `freshness`: how far behind `completeThrough` is;
 //!   `auditing`: whether the tables hold what the ledger counts; `usage_check`: whether
-//!   aggregates are equal to the receipts
+//!   aggregates are equal to the receipts; `reports`: mails about numbers
 //!
 //! Every answer is scoped to the verified domains of the caller's key, and says by
 //! `completeThrough` up to when everything acknowledged is counted in it. Ranges are half-open,
@@ -60,6 +60,7 @@ pub mod range;
 mod ranking;
 mod readiness;
 mod receipt_query;
+mod reports;
 mod router;
 mod routes;
 mod selection;
@@ -91,6 +92,7 @@ use state::AnalyticsState;
 
 pub use self::config::{AnalyticsConfig, DEFAULT_LISTEN};
 pub use progress::Progress;
+pub use reports::Reporter;
 pub use router::document;
 
 /// Prefixes of the addresses that no other service has, for ports and hosts that several share.
@@ -125,7 +127,7 @@ pub struct Deps {
 #[derive(Debug)]
 #[must_use = "the work ends with it"]
 pub struct AnalyticsWork {
-    _tasks: [AbortOnDropHandle<()>; 4],
+    _tasks: [AbortOnDropHandle<()>; 5],
 }
 
 /// Starts the regular work, and returns it with all addresses, for a port at `local` that somebody
@@ -150,6 +152,7 @@ pub fn start(
         tokio::spawn(auditing::watch(Arc::clone(&app))),
         tokio::spawn(usage_check::watch(Arc::clone(&app))),
         tokio::spawn(live::follower::follow(Arc::clone(&live))),
+        tokio::spawn(Reporter::of(Arc::clone(&app)).watch()),
     ];
     let work = AnalyticsWork {
         _tasks: tasks.map(AbortOnDropHandle::new),

@@ -155,7 +155,7 @@ pub fn start(
         lookup_bodies: FairSemaphore::new(config.lookup_bodies_max),
         erasures_wanted: Arc::new(Notify::new()),
         looker: Looker::new(deps.outbound.clone(), deps.cpu.clone(), config.looks_max),
-        expiry_mails: deps.smtp.host().is_some(),
+        sends_mails: deps.smtp.host().is_some(),
         public_url: config.public_url.clone().unwrap_or_else(|| format!("http://{local}")),
         directories: directories.clone(),
         config,

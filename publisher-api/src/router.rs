@@ -59,6 +59,11 @@ fn with_jwt() -> OpenApiRouter<Arc<PublisherState>> {
     routes::user::routes()
 }
 
+/// All addresses that need a JWT, about the person in an account, whatever their role.
+fn with_membership() -> OpenApiRouter<Arc<PublisherState>> {
+    routes::reports::routes()
+}
+
 /// All addresses that need a session.
 fn with_session() -> OpenApiRouter<Arc<PublisherState>> {
     routes::sessions::routes()
@@ -90,6 +95,10 @@ pub(crate) fn router(app: &Arc<PublisherState>) -> Router {
         is_of_account: true,
         ..person.clone()
     };
+    let member = IdentityGate {
+        is_of_account: true,
+        ..person.clone()
+    };
     let session = IdentityGate {
         takes_jwt: false,
         ..person.clone()
@@ -103,12 +112,14 @@ pub(crate) fn router(app: &Arc<PublisherState>) -> Router {
     let erasing = with_erase_scope().route_layer(middleware::from_fn_with_state(eraser, web::access::api_key));
     let owned = with_owner().route_layer(middleware::from_fn_with_state(owner, identity::identity));
     let personal = with_jwt().route_layer(middleware::from_fn_with_state(person, identity::identity));
+    let member = with_membership().route_layer(middleware::from_fn_with_state(member, identity::identity));
     let sessions = with_session().route_layer(middleware::from_fn_with_state(session, identity::identity));
     let (routes, document) = openapi::router()
         .merge(keyed)
         .merge(erasing)
         .merge(owned)
         .merge(personal)
+        .merge(member)
         .merge(sessions)
         .merge(signing_in)
         .merge(open())
@@ -131,6 +142,7 @@ pub fn document() -> Document {
         .merge(with_erase_scope())
         .merge(with_owner())
         .merge(with_jwt())
+        .merge(with_membership())
         .merge(with_session())
         .merge(signing_in())
         .merge(open());

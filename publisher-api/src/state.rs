@@ -27,6 +27,6 @@ pub(crate) struct PublisherState {
     pub(crate) directories: Directories,
     /// The address at which clients reach the API.
     pub(crate) public_url: String,
-    /// Whether mails about verifications that end can be sent.
-    pub(crate) expiry_mails: bool,
+    /// Whether there is a server for mails; without one they wait.
+    pub(crate) sends_mails: bool,
 }

@@ -10,6 +10,7 @@ mod numbers;
 mod parquet;
 mod progress;
 mod queries;
+mod reports;
 mod rows;
 mod sender;
 mod server;
@@ -76,6 +77,11 @@ fn main() -> ExitCode {
         sender::authorities,
         sender::waiting,
         sender::waiting_ends_with_the_process,
+        reports::mails_of_a_week_and_a_month_have_the_numbers_of_the_api,
+        reports::a_new_operator_is_reported_once_to_whom_it_is_new,
+        reports::a_day_above_the_limit_is_reported_once_after_one_that_was_not,
+        reports::a_silence_is_reported_once_and_not_in_an_outage,
+        reports::what_fails_is_reported_by_the_next_round,
         availability::watermark,
         availability::published_progress,
         availability::the_watermark_is_read_before_the_query,

@@ -40,6 +40,22 @@ CREATE TABLE members (
 );
 CREATE INDEX members_of_user ON members (user_id, chosen_at_ms);
 
+-- Mails about the account's numbers that a member wants. An instant is when they asked for it, and
+-- NULL is off.
+CREATE TABLE report_subscriptions (
+    account_id TEXT NOT NULL,
+    user_id TEXT NOT NULL,
+    weekly_since_ms BIGINT,
+    monthly_since_ms BIGINT,
+    new_operator_since_ms BIGINT,
+    -- Alert where a greater part of a day's receipts is unproven.
+    unproven_percent BIGINT,
+    -- Alert where so many hours are without receipts.
+    silent_hours BIGINT,
+    PRIMARY KEY (account_id, user_id),
+    FOREIGN KEY (account_id, user_id) REFERENCES members (account_id, user_id)
+);
+
 -- Sessions of people in browsers. Those that were ended are deleted.
 CREATE TABLE sessions (
     id TEXT NOT NULL PRIMARY KEY,
@@ -255,7 +271,10 @@ CREATE TABLE mails (
     ended_at_ms BIGINT,
     problem TEXT,
     erasure_id TEXT,
-    invitation_id TEXT
+    invitation_id TEXT,
+    -- Of mails about numbers: for whom, and the numbers as JSON.
+    user_id TEXT REFERENCES users (id),
+    report TEXT
 );
 CREATE INDEX mails_due ON mails (state, next_at_ms);
 CREATE INDEX mails_of_account ON mails (account_id);

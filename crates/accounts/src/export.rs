@@ -133,6 +133,21 @@ pub const COLLECTIONS: &[Collection] = &[
         ],
     },
     Collection {
+        name: "reportSubscriptions",
+        table: "report_subscriptions",
+        of_account: OWN,
+        // A member has one, whose instants change.
+        order: ["CAST(0 AS BIGINT)", "user_id"],
+        columns: &[
+            text("userId", "user_id"),
+            instant("weeklySince", "weekly_since_ms"),
+            instant("monthlySince", "monthly_since_ms"),
+            instant("newOperatorSince", "new_operator_since_ms"),
+            number("unprovenPercent", "unproven_percent"),
+            number("silentHours", "silent_hours"),
+        ],
+    },
+    Collection {
         name: "invitations",
         table: "invitations",
         of_account: OWN,
@@ -289,6 +304,8 @@ pub const COLLECTIONS: &[Collection] = &[
             text("domain", "NULLIF(domain, '')"),
             text("erasureId", "erasure_id"),
             text("invitationId", "invitation_id"),
+            text("userId", "user_id"),
+            text("report", "report"),
             text("state", "state"),
             instant("createdAt", "created_at_ms"),
             instant("endedAt", "ended_at_ms"),

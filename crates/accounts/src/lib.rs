@@ -11,6 +11,7 @@
 //! | [`User`] | a person, as an identity provider names them |
 //! | [`Member`], [`AccountMembership`], [`AccountRole`] | a person in an account, and rights |
 //! | [`Invitation`] | how other people get into an account |
+//! | [`ReportSubscription`], [`MailedReport`] | mails about numbers: who wants which, and what they say |
 //! | [`UserSession`], [`LoginLink`] | a person in a browser; a sign-in without a provider |
 //! | [`Entry`] | the content that a publisher lists |
 //! | [`Page`], [`Cursor`] | lists in parts |
@@ -61,6 +62,7 @@ mod principal;
 mod proof;
 mod publisher_key;
 mod registry;
+mod report;
 mod role;
 mod rotation;
 mod row;
@@ -123,6 +125,8 @@ pub use publisher_key::{NewKey, PublisherKey};
 pub use registry::{
     ClientClaim, KeyStatus, OperatorPeriod, RegistryCache, RegistryConfig, RegistryUnavailable, RegistryVersions,
 };
+pub use report::subscription::{ReportChoice, ReportSubscription, SILENT_HOURS, SubscribedAccount, UNPROVEN_PERCENT};
+pub use report::{MailedReport, PeriodReport, ReportedUse};
 pub use role::{AccountRole, RoleError};
 pub use rotation::{EndedKey, Rotation};
 pub use scope::{Scope, ScopeError, parse_scopes};

@@ -12,7 +12,8 @@
 //! server or reader drops the second one.
 //!
 //! Text and recipient of a mail are read when it is sent: an outbox holds no addresses, and a mail
-//! no longer true isn't sent.
+//! no longer true isn't sent. Only the numbers of a report are stored with it, because they are
+//! those of one position.
 
 use std::fmt;
 use std::str::FromStr;
@@ -22,7 +23,7 @@ use sqlx::{Any, Transaction};
 use crate::erasure::{self, Erasure, ErasureState};
 use crate::lifetime::{DAY_MS, OLD_NEWS_MS, URGENT_MS};
 use crate::row::RowValues;
-use crate::{Accounts, AccountsError, OfferedMembership, SecretToken};
+use crate::{Accounts, AccountsError, MailedReport, OfferedMembership, SecretToken};
 
 /// Time that an ended mail stays, in milliseconds: longer than a verification lives, so that none
 /// is queued again.
@@ -63,6 +64,16 @@ pub enum MailKind {
     ErasureDone,
     /// An invitation into an account, to who isn't in it.
     Invitation,
+    /// The numbers of a week.
+    Weekly,
+    /// The numbers of a month.
+    Monthly,
+    /// An operator used content for the first time.
+    NewOperator,
+    /// Much of a day's use is unproven.
+    Unproven,
+    /// Receipts have stopped coming.
+    Silence,
 }
 
 /// Subject of a mail.
@@ -88,6 +99,13 @@ pub enum MailSubject {
         token: SecretToken,
         /// When it ends, in milliseconds since the Unix epoch.
         expires_at_ms: i64,
+    },
+    /// Numbers of an account.
+    Report {
+        /// The account's name.
+        account_name: String,
+        /// The numbers, as they were when the mail was queued.
+        report: Box<MailedReport>,
     },
 }
 
@@ -160,7 +178,7 @@ impl Accounts {
                 (SELECT u.email FROM members p JOIN users u ON u.id = p.user_id
                     WHERE p.account_id = m.account_id AND u.email IS NOT NULL
                     ORDER BY CASE p.role WHEN 'owner' THEN 0 ELSE 1 END, p.created_at_ms, u.id LIMIT 1) AS email, m.erasure_id,
-                m.invitation_id
+                m.invitation_id, m.user_id
             FROM mails m LEFT JOIN domains d ON d.domain = m.domain AND d.account_id = m.account_id
                 AND d.verification_id = m.verification_id AND d.revoked_at_ms IS NULL
             LEFT JOIN domains h ON h.domain = m.domain AND h.revoked_at_ms IS NULL AND h.expires_at_ms > $2
@@ -181,14 +199,22 @@ impl Accounts {
                 attempts: row.value("attempts")?,
             }));
         }
-        let to: Option<String> = row.value("email")?;
+        let mut to: Option<String> = row.value("email")?;
         let facts = MailFacts {
             expires_at_ms: row.value("expires_at_ms")?,
             is_suspended: row.value::<Option<i64>>("suspended_expires_at_ms")?.is_some(),
             contest_is_so: row.flag("contest_is_so")?,
             queued_at_ms: row.value("created_at_ms")?,
         };
+        let is_report = row.value::<Option<String>>("user_id")?.is_some();
         let about = match row.value::<Option<String>>("erasure_id")? {
+            None if is_report => match self.report_mail(id, now_ms).await? {
+                Some((address, about)) => {
+                    to = address;
+                    Some(about)
+                }
+                None => None,
+            },
             // Who had no address when it was queued gets none, and who has none any more neither.
             Some(_) if to.is_none() || facts.queued_at_ms.saturating_add(OLD_NEWS_MS) <= now_ms => None,
             Some(erasure_id) => {
@@ -211,7 +237,10 @@ impl Accounts {
             return Ok(None);
         };
         let Some(to) = to else {
-            let problem = "the account has no user with an e-mail address";
+            let problem = match is_report {
+                true => "the person has no e-mail address",
+                false => "the account has no user with an e-mail address",
+            };
             self.requeue(id, holder, now_ms.saturating_add(NO_ADDRESS_MS), problem)
                 .await?;
             return Ok(None);
@@ -363,7 +392,7 @@ pub(crate) async fn queue(
 }
 
 impl MailKind {
-    const ALL: [Self; 13] = [
+    const ALL: [Self; 18] = [
         Self::Warning,
         Self::Urgent,
         Self::Expired,
@@ -377,6 +406,11 @@ impl MailKind {
         Self::ErasureCancelled,
         Self::ErasureDone,
         Self::Invitation,
+        Self::Weekly,
+        Self::Monthly,
+        Self::NewOperator,
+        Self::Unproven,
+        Self::Silence,
     ];
 
     /// The instant that the mail is about; `None` if what it says isn't so at `now_ms`. A warning
@@ -400,6 +434,7 @@ impl MailKind {
             }
             // About something else than a domain.
             Self::ErasureRequested | Self::ErasureCancelled | Self::ErasureDone | Self::Invitation => None,
+            Self::Weekly | Self::Monthly | Self::NewOperator | Self::Unproven | Self::Silence => None,
         }
     }
 
@@ -426,6 +461,23 @@ impl MailKind {
             MailKind::ErasureCancelled => "erasure_cancelled",
             MailKind::ErasureDone => "erasure_done",
             MailKind::Invitation => "invitation",
+            MailKind::Weekly => "weekly",
+            MailKind::Monthly => "monthly",
+            MailKind::NewOperator => "new_operator",
+            MailKind::Unproven => "unproven",
+            MailKind::Silence => "silence",
+        }
+    }
+}
+
+impl From<&MailedReport> for MailKind {
+    fn from(report: &MailedReport) -> Self {
+        match report {
+            MailedReport::Weekly(_) => Self::Weekly,
+            MailedReport::Monthly(_) => Self::Monthly,
+            MailedReport::NewOperator { .. } => Self::NewOperator,
+            MailedReport::Unproven { .. } => Self::Unproven,
+            MailedReport::Silence { .. } => Self::Silence,
         }
     }
 }

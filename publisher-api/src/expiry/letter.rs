@@ -6,7 +6,7 @@ use lettre::address::Envelope;
 use lettre::message::Mailbox;
 use lettre::message::header::{ContentType, Header, HeaderName, HeaderValue};
 
-use super::{erasure_letter, invitation_letter};
+use super::{erasure_letter, invitation_letter, report_letter};
 use crate::routes::join;
 
 const DAY_MS: i64 = 86_400_000;
@@ -100,6 +100,9 @@ fn written(mail: &ClaimedMail, links: &Links, now_ms: i64) -> Result<(String, St
         } => {
             let public_url = links.public_url.as_deref().ok_or("publisher.public_url isn't set")?;
             invitation_letter::written(offer, &join::link(public_url, token), &day(*expires_at_ms))
+        }
+        MailSubject::Report { account_name, report } => {
+            report_letter::written(account_name, report, links.public_url.as_deref())
         }
     })
 }

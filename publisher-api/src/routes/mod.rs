@@ -14,6 +14,7 @@ pub(crate) mod lookup;
 pub(crate) mod members;
 pub(crate) mod operators;
 mod paging;
+pub(crate) mod reports;
 pub(crate) mod sessions;
 pub(crate) mod sign_in;
 mod sign_in_page;

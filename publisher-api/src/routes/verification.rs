@@ -223,7 +223,7 @@ async fn status(
     }
     Ok(Json(StatusAnswer {
         domains,
-        expiry_mails: app.expiry_mails,
+        expiry_mails: app.sends_mails,
     }))
 }
 

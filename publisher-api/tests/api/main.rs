@@ -18,6 +18,7 @@ mod lookup;
 mod members;
 mod operators;
 mod provider;
+mod reports;
 mod sessions;
 mod sign_in;
 #[allow(dead_code)]

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use accounts::{
-    AccountRole, Accounts, AccountsConfig, ChallengeRequest, ErasedEntries, NewErasure, Outbox, RequestedErasure,
-    SecretToken, Subject, URGENT_MS, VERIFICATION_MS, VerificationMethod,
+    AccountRole, Accounts, AccountsConfig, ChallengeRequest, ErasedEntries, MailedReport, NewErasure, Outbox,
+    ReportChoice, RequestedErasure, SecretToken, Subject, URGENT_MS, VERIFICATION_MS, VerificationMethod,
 };
 use publisher_api::{Postman, SmtpConfig};
 use tempfile::TempDir;
@@ -207,6 +207,45 @@ async fn an_invitation_arrives_with_a_link_that_works() {
         .unwrap();
     let held = accounts.memberships(&guest.unwrap().id).await.unwrap();
     assert_eq!((held.len(), held[0].role), (1, AccountRole::Editor));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn numbers_go_to_the_member_who_chose_them() {
+    let (server, fixture) = (MailServer::start(), Fixture::new());
+    let accounts = fixture.open().await;
+    let subject = Subject {
+        issuer: "https://id.example".to_owned(),
+        subject: "owner".to_owned(),
+        email: Some("owner@publisher.test".parse().unwrap()),
+        name: None,
+    };
+    let user = accounts.sign_in(&subject).await.unwrap();
+    let account_id = accounts.own_account(&user.id).await.unwrap().unwrap();
+    let choice = ReportChoice {
+        new_operator: true,
+        ..ReportChoice::default()
+    };
+    assert!(accounts.choose_reports(&account_id, &user.id, &choice).await.unwrap());
+    let report = MailedReport::NewOperator {
+        operator: "lyra.example".to_owned(),
+        uses: 1_204,
+        from_ms: START_MS,
+    };
+    let queued = accounts.queue_report(&account_id, &user.id, "lyra.example", &report);
+    assert!(queued.await.unwrap());
+    let postman = Postman::new(accounts.clone(), server.config(), Some("https://receipts.example"));
+    assert_eq!(postman.round(&CancellationToken::new()).await.unwrap().sent, 1);
+    let mail = server.taken().remove(0).replace("=\r\n", "").replace("=3D", "=");
+    for part in [
+        "To: owner@publisher.test",
+        "a new company, lyra.example",
+        "1,204 uses since",
+        "https://receipts.example/dashboard#/?operator=lyra.example\r\n",
+        "https://receipts.example/dashboard#/settings/mails\r\n",
+    ] {
+        assert!(mail.contains(part), "{part}: {mail}");
+    }
+    assert_eq!(mail.matches("https://").count(), 2, "{mail}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

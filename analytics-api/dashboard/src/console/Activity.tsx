@@ -25,6 +25,7 @@ const ACTIONS: Record<string, string> = {
   'member.leave': 'left the account',
   'login-link.create': 'made a login link',
   'user.change': 'corrected what is known of a person',
+  'reports.choose': 'chose the mails that they get',
   'key.create': 'made an API key',
   'key.rotate': 'replaced an API key',
   'key.revoke': 'revoked an API key',

@@ -149,6 +149,20 @@ export interface NewInvitation extends Invitation {
   link: string | null;
 }
 
+/** Mails about numbers; null is off. */
+export interface ReportChoice {
+  weekly: boolean;
+  monthly: boolean;
+  newOperator: boolean;
+  unprovenPercent: number | null;
+  silentHours: number | null;
+}
+
+export interface ChosenReports extends ReportChoice {
+  email: string | null;
+  mailConfigured: boolean;
+}
+
 type Schemas = components['schemas'];
 
 export type Receipts = Schemas['Complete_ReceiptList'];

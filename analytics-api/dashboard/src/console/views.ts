@@ -9,6 +9,7 @@ import { Catalogue } from './Catalogue';
 import { Domains } from './Domains';
 import { Erasures } from './Erasures';
 import { RECEIPTS } from './Evidence';
+import { Mails } from './Mails';
 import { Members } from './Members';
 import { Receipts } from './Receipts';
 import { Rejected } from './Rejected';
@@ -24,6 +25,7 @@ export const VIEWS: ConsoleView[] = [
   { path: '/welcome', title: 'First steps', View: Welcome },
   { path: '/settings', title: 'Account', View: Account },
   { path: '/settings/members', title: 'Members', View: Members },
+  { path: '/settings/mails', title: 'Mails', View: Mails },
   { path: '/settings/domains', title: 'Domains', View: Domains },
   { path: '/settings/catalogue', title: 'Catalogue', View: Catalogue },
   { path: '/settings/keys', title: 'API keys', View: ApiKeys },

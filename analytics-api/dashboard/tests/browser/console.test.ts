@@ -339,6 +339,37 @@ describe('members', () => {
   });
 });
 
+describe('mails', () => {
+  it('are chosen by each person, a reader too, and stay chosen', () =>
+    entered('reader', '#/settings/mails', async (page) => {
+      await accessible(page, 'mails');
+      await page.getByText('You have no e-mail address here').waitFor();
+      await page.getByText('This service can’t send mails yet').waitFor();
+      await page.getByLabel('Every week').check();
+      await page.getByLabel('No uses').check();
+      expect(await page.getByLabel('For, in hours').inputValue()).toBe('24');
+      await page.getByLabel('For, in hours').fill('48');
+      await page.getByRole('button', { name: 'Save' }).click();
+      await page.getByText('Saved.').waitFor();
+      await accessible(page, 'mails with a limit');
+
+      await page.reload();
+      await expect.poll(() => page.getByLabel('Every week').isChecked()).toBe(true);
+      expect(await page.getByLabel('Every month').isChecked()).toBe(false);
+      expect(await page.getByLabel('For, in hours').inputValue()).toBe('48');
+      await page.getByLabel('No uses').uncheck();
+      await page.getByRole('button', { name: 'Save' }).click();
+      await page.getByText('Saved.').waitFor();
+      expect(await page.getByLabel('For, in hours').count()).toBe(0);
+
+      // The browser refuses it before the service would.
+      await page.getByLabel('Many uses are unproven').check();
+      await page.getByLabel('More than, in percent').fill('100');
+      await page.getByRole('button', { name: 'Save' }).click();
+      expect(await page.getByText('Saved.').count()).toBe(0);
+    }));
+});
+
 describe('the catalogue', () => {
   const upload = (page: Page, name: string, text: string) =>
     page.getByLabel('File').setInputFiles({ name, mimeType: 'text/plain', buffer: Buffer.from(text) });
@@ -536,7 +567,7 @@ describe.each(['light', 'dark'] as const)('%s', (colorScheme) => {
       async (page) => {
         const links = page.locator('.sections a');
         const hashes = await links.evaluateAll((all) => all.map((link) => link.getAttribute('href') ?? ''));
-        expect(hashes.length).toBe(11);
+        expect(hashes.length).toBe(12);
         const [receipt] = await page.evaluate(async () => {
           const answer = await (await fetch('/api/v1/analytics/receipts?limit=1')).json();
           return (answer as { receipts: { receiptId: string }[] }).receipts;

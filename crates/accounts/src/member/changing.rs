@@ -133,14 +133,15 @@ async fn check_owner_stays(
     }
 }
 
-/// Takes a person out of an account, and erases them if they are in no other.
+/// Takes a person out of an account, with the mails about its numbers to them, and erases them if
+/// they are in no other.
 pub(crate) async fn remove(
     transaction: &mut Transaction<'static, Any>,
     account_id: &str,
     user_id: &str,
 ) -> Result<bool, AccountsError> {
     lock_user(transaction, user_id).await?;
-    for table in ["sessions", "members"] {
+    for table in ["sessions", "report_subscriptions", "mails", "members"] {
         let delete = format!("DELETE FROM {table} WHERE account_id = $1 AND user_id = $2");
         // Of this file's own words.
         let delete = sqlx::query(sqlx::AssertSqlSafe(delete)).bind(account_id).bind(user_id);

@@ -50,6 +50,7 @@ mod members;
 mod operators;
 mod own_keys;
 mod registry;
+mod reports;
 mod sessions;
 mod shard_map;
 mod users;
@@ -70,6 +71,7 @@ nouns! {
     operators,
     own_keys,
     registry,
+    reports,
     sessions,
     shard_map,
     users,

@@ -243,6 +243,11 @@ pub(super) fn rows() -> Vec<Row> {
             good_code: "last_owner",
             ..jwt("DELETE", "/api/v1/user/information", 409).role(AccountRole::Reader)
         },
+        // One's own mails, whatever the role.
+        jwt("GET", "/api/v1/user/reports", 200),
+        jwt("PUT", "/api/v1/user/reports", 200)
+            .json(r#"{"weekly": true, "silentHours": 24}"#)
+            .role(AccountRole::Reader),
         jwt("DELETE", "/api/v1/user/account", 202),
         jwt("POST", "/api/v1/user/account/cancel-deletion", 200),
         key("GET", "/api/v1/publisher/data", 200),
