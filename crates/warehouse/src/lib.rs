@@ -32,13 +32,13 @@ pub use fence::WriterEpoch;
 pub use progress::{PartitionProgress, ShardProgress, VerdictsPosition};
 pub use queries::{
     ARRIVALS_MAX, AuditFinding, AuditPartition, AuditState, AuditSums, AuditedSection, BeforeVerification, Below,
-    CommittedOffset, DataPart, EvidencePage, ExportedReceipt, FINAL_SETTINGS, Filter, Irreplaceable, LogBegin,
-    LogRanges, MemberFilter, MetadataErasure, MetadataRows, NewOffsets, NewestCursor, OPERATOR, PayloadCursor,
-    PayloadTotals, QueryScope, REFUSED_BY_POLICY, REFUSED_BY_WAREHOUSE, ReasonSummary, ReattributedPublisher,
-    Reattribution, ReceiptCursor, ReceiptFacts, ReceiptRejection, ReceiptsOf, Refusal, RefusalCursor, RefusalFilter,
-    RefusalStats, Rejected, RejectedCursor, RejectedFilter, RejectedOrder, SectionOffsets, SenderOccurrence,
-    SenderOutcome, SenderPage, StampColumns, StandingRejection, StoredBatchSignature, StoredEvidence, StoredReceipt,
-    StreamChanges, StreamPosition, Totals, Trust, UnlistedDay, VERIFIED,
+    CommittedOffset, DataPart, EvidencePage, ExportLimits, ExportPage, ExportedReceipt, FINAL_SETTINGS, Filter,
+    Irreplaceable, LogBegin, LogRanges, MemberFilter, MetadataErasure, MetadataRows, NewOffsets, NewestCursor,
+    OPERATOR, PayloadCursor, PayloadTotals, QueryScope, REFUSED_BY_POLICY, REFUSED_BY_WAREHOUSE, ReasonSummary,
+    ReattributedPublisher, Reattribution, ReceiptCursor, ReceiptFacts, ReceiptRejection, ReceiptsOf, Refusal,
+    RefusalCursor, RefusalFilter, RefusalStats, Rejected, RejectedCursor, RejectedFilter, RejectedOrder,
+    SectionOffsets, SenderOccurrence, SenderOutcome, SenderPage, StampColumns, StandingRejection, StoredBatchSignature,
+    StoredEvidence, StoredReceipt, StreamChanges, StreamPosition, Totals, Trust, UnlistedDay, VERIFIED,
 };
 pub use receipt_clickhouse::{
     ClickHouseClient, EngineError, Remedy, SqlStatement, Target, WarehouseConfig, WarehouseError,

@@ -53,7 +53,7 @@ fn a_crash_between_any_two_statements_is_made_good() {
                     "SELECT version FROM schema_versions ORDER BY version"
                 )
                 .await,
-                "15\n"
+                "16\n"
             );
         }
     });
