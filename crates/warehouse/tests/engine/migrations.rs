@@ -92,7 +92,7 @@ fn a_newer_schema_is_left_alone() {
 #[test]
 fn a_schema_of_a_development_version_is_refused() {
     run(async {
-        for version in 1..15 {
+        for version in 1..16 {
             let warehouse = fresh().await;
             sql(warehouse.database(), "DROP TABLE usage SYNC").await;
             sql(warehouse.database(), "TRUNCATE TABLE schema_versions").await;
