@@ -11,6 +11,7 @@
 //! | `compare` | + 1 |
 //! | a page of more than 250 rows, of more than 500 | + 1, 3 |
 //! | receipts streamed as rows (not JSON): up to 1,000 rows, then each further 1,000 | + 1, 1 |
+//! | a month as one file | 20 |
 //! | a live stream, once | 5 |
 //! | `Prefer: wait` on a receipt: each 10 s begun | + 1 |
 //!
@@ -58,6 +59,9 @@ pub fn of_request(request: &Request) -> u32 {
 fn units(end: &str, params: &Params, rows: bool, now: Timestamp) -> u32 {
     if end == "live" {
         return LIVE;
+    }
+    if end.starts_with("months/") {
+        return COST_MAX;
     }
     let interval = (end == "timeseries").then(|| interval(params).unwrap_or(Interval::Day));
     let range_s = range_s(params, interval, now).unwrap_or(0);
@@ -120,6 +124,7 @@ mod tests {
     use super::*;
     use crate::query_parsing::read;
     use crate::routes::dashboard::PATH as DASHBOARD;
+    use crate::routes::month::PATH as MONTH;
     use crate::routes::receipt::PATH as RECEIPT;
     use crate::routes::receipts::PATH as RECEIPTS;
 
@@ -221,6 +226,12 @@ mod tests {
             let request = Request::get(address).header("accept", if cost == 4 { "text/csv" } else { "*/*" });
             assert_eq!(of(request, RECEIPTS), cost, "{format}");
         }
+    }
+
+    #[test]
+    fn a_month_costs_the_most() {
+        let request = Request::get("/api/v1/analytics/months/2026-11?tz=Europe/Berlin");
+        assert_eq!(of(request, MONTH), COST_MAX);
     }
 
     #[test]

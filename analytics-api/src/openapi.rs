@@ -13,10 +13,9 @@ use web::format::{ALL, Format};
 use web::openapi::{ProblemBody, ProblemError, bearer, tell_headers, text_header};
 
 use crate::config::AnalyticsConfig;
-use crate::live::route as live;
 use crate::parameters::{FORMAT, Query};
 use crate::routes::outcomes::{EndLine, OutcomeLine};
-use crate::routes::{QUERIES, SENDER_QUERIES};
+use crate::routes::{QUERIES, SENDER_QUERIES, STREAM_QUERIES};
 use crate::state::AnalyticsState;
 
 #[derive(OpenApi)]
@@ -46,9 +45,6 @@ pub(crate) fn finished(mut document: Document, config: &AnalyticsConfig) -> Docu
     let what = "An API key with the scope read";
     components.add_security_scheme("apiKey", bearer("rcpt_...", what));
     components.add_security_scheme("messageSignature", message_signature());
-    if let Some(get) = get(&mut document, live::PATH) {
-        add_parameters(get, live::PARAMETERS, config);
-    }
     for (path, parameters) in QUERIES {
         let Some(get) = get(&mut document, path) else {
             continue;
@@ -82,7 +78,7 @@ pub(crate) fn finished(mut document: Document, config: &AnalyticsConfig) -> Docu
             }
         }
     }
-    for (path, parameters) in SENDER_QUERIES {
+    for (path, parameters) in SENDER_QUERIES.into_iter().chain(STREAM_QUERIES) {
         if let Some(get) = get(&mut document, path) {
             add_parameters(get, parameters, config);
         }

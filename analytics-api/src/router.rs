@@ -10,7 +10,7 @@ use web::access::Gatekeeper;
 use web::envelope::Envelope;
 
 use crate::config::AnalyticsConfig;
-use crate::live::{self, Live};
+use crate::live::Live;
 use crate::routes::index::Addresses;
 use crate::sender::{self, SenderGate};
 use crate::state::AnalyticsState;
@@ -18,7 +18,7 @@ use crate::{cost, openapi, page, query_parsing, routes};
 
 /// All addresses that need an API key.
 fn with_api_key() -> OpenApiRouter<Arc<AnalyticsState>> {
-    routes::routes().merge(live::route::routes())
+    routes::routes().merge(routes::of_streams())
 }
 
 /// All addresses that need an API key or a sender's signature.

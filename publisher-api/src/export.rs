@@ -11,22 +11,21 @@ pub(crate) mod cursor;
 pub(crate) mod form;
 pub(crate) mod stream;
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use accounts::{COLLECTIONS, ExportValue, ExportedRow, Principal};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
-use warehouse::{ExportedReceipt, ReceiptCursor, Rejected, RejectedFilter, RejectedOrder, StoredEvidence};
+use warehouse::{ExportLimits, ExportedReceipt, Filter, Rejected, RejectedFilter, RejectedOrder, StoredEvidence};
 use web::{Failure, rfc3339_ms};
 
 use crate::Deps;
 use crate::erasing::scope;
 use cursor::{ExportCursor, StoreCursor};
 
-/// Receipts in one page, or refusals; the longest possible receipt is 150 KB with its evidence.
-const RECEIPTS_MAX: u64 = 200;
+/// Refusals in one page.
+const REFUSALS_MAX: u64 = 200;
 /// Rows of another collection in one page.
 const ROWS_MAX: i64 = 500;
 
@@ -145,9 +144,8 @@ pub(crate) struct Walk {
     pub(crate) principal: Arc<Principal>,
     /// Only this collection.
     pub(crate) only: Option<usize>,
-    /// Only receipts with these timestamps, and refusals that arrived then, in milliseconds since
-    /// the Unix epoch.
-    pub(crate) times: Range<i64>,
+    /// Only these receipts, and refusals that arrived in its range.
+    pub(crate) filter: Filter,
 }
 
 impl Walk {
@@ -203,19 +201,19 @@ impl Walk {
             _ => None,
         };
         let scope = scope(&self.principal.coverage());
-        let page = self
-            .deps
-            .warehouse
-            .export_receipts(&scope, &self.times, after, RECEIPTS_MAX)
-            .await?;
-        let after = page.last().map(|receipt| StoreCursor::Receipt(receipt.key.clone()));
-        let keys: Vec<ReceiptCursor> = page.iter().map(|receipt| receipt.key.clone()).collect();
-        let mut evidence = self.deps.warehouse.export_evidence(&keys).await?;
-        let rows = page.into_iter().map(|stored| {
-            let evidence = evidence.remove(&(stored.key.receipt_id, stored.key.payload_hash));
-            row(&RECEIPT_COLUMNS, &(stored, evidence.unwrap_or_default()))
-        });
-        Ok((rows.collect(), after))
+        let mut after = after.cloned();
+        loop {
+            let warehouse = &self.deps.warehouse;
+            let page = warehouse.export_page(&scope, &self.filter, after.as_ref(), ExportLimits::DEFAULT);
+            let Some(page) = page.await? else {
+                return Ok((Vec::new(), None));
+            };
+            if !page.receipts.is_empty() {
+                let rows = page.receipts.iter().map(|receipt| row(&RECEIPT_COLUMNS, receipt));
+                return Ok((rows.collect(), Some(StoreCursor::Receipt(page.end))));
+            }
+            after = Some(page.end);
+        }
     }
 
     async fn refusals(&self, cursor: &ExportCursor) -> Result<(Vec<Vec<Value>>, Option<StoreCursor>), Failure> {
@@ -231,13 +229,13 @@ impl Walk {
         let filter = RejectedFilter {
             publishers: scope.publishers,
             below: scope.below,
-            from_ms: Some(self.times.start),
-            to_ms: Some(self.times.end),
+            from_ms: Some(self.filter.from_ms),
+            to_ms: Some(self.filter.to_ms),
             ..RejectedFilter::default()
         };
         let warehouse = &self.deps.warehouse;
         let keys = warehouse
-            .rejected_keys(&filter, RejectedOrder::Stored, after, RECEIPTS_MAX)
+            .rejected_keys(&filter, RejectedOrder::Stored, after, REFUSALS_MAX)
             .await?;
         let after = keys.last().map(|key| StoreCursor::Refusal(key.clone()));
         let rows = warehouse.rejected(&keys).await?;

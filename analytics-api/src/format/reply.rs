@@ -143,7 +143,7 @@ impl Reply {
 }
 
 /// The headers that say up to when an answer is complete.
-fn tell(headers: &mut HeaderMap, completeness: &Completeness) {
+pub(crate) fn tell(headers: &mut HeaderMap, completeness: &Completeness) {
     if let Ok(complete) = HeaderValue::from_str(&completeness.complete_through) {
         headers.insert(COMPLETE_THROUGH, complete);
     }

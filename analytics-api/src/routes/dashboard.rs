@@ -72,6 +72,29 @@ struct PreviousTotals {
     by_trust: TotalsByTrust,
 }
 
+impl Dashboard {
+    /// The totals of a range, as the account of `principal` calls its entries.
+    pub(super) async fn new(
+        app: &AnalyticsState,
+        principal: &Principal,
+        stats: DashboardStats,
+        (from, to): (Option<String>, Option<String>),
+    ) -> Self {
+        Self {
+            total_receipts: stats.total_receipts,
+            receipts_before_verification: stats.receipts_before_verification,
+            unique_clients: stats.unique_clients,
+            top_content: labelled(app, principal, stats.top_content).await,
+            usage_by_purpose: stats.usage_by_purpose.into(),
+            by_trust: TotalsByTrust::new(stats.proven, stats.unproven),
+            top_operators: stats.top_operators.into_iter().map(OperatorCount::from).collect(),
+            from,
+            to,
+            previous: None,
+        }
+    }
+}
+
 impl Tabular for Dashboard {
     fn columns(&self) -> Vec<RowColumn> {
         summary::columns(self.previous.is_some())
@@ -143,35 +166,17 @@ pub(crate) async fn dashboard(
             both.map(|(stats, earlier)| (stats, Some((from, to, earlier))))
         })
         .await?;
-    let DashboardStats {
-        total_receipts,
-        receipts_before_verification,
-        unique_clients,
-        top_content,
-        top_operators,
-        usage_by_purpose,
-        proven,
-        unproven,
-    } = stats;
-    let (from, to) = range.texts();
+    let previous = previous.map(|(from, to, stats)| PreviousTotals {
+        from: rfc3339(from),
+        to: rfc3339(to),
+        total_receipts: stats.total_receipts,
+        unique_clients: stats.unique_clients,
+        usage_by_purpose: stats.usage_by_purpose.into(),
+        by_trust: TotalsByTrust::new(stats.proven, stats.unproven),
+    });
     let answer = Dashboard {
-        total_receipts,
-        receipts_before_verification,
-        unique_clients,
-        top_content: labelled(&app, &principal, top_content).await,
-        usage_by_purpose: usage_by_purpose.into(),
-        by_trust: TotalsByTrust::new(proven, unproven),
-        top_operators: top_operators.into_iter().map(OperatorCount::from).collect(),
-        from,
-        to,
-        previous: previous.map(|(from, to, stats)| PreviousTotals {
-            from: rfc3339(from),
-            to: rfc3339(to),
-            total_receipts: stats.total_receipts,
-            unique_clients: stats.unique_clients,
-            usage_by_purpose: stats.usage_by_purpose.into(),
-            by_trust: TotalsByTrust::new(stats.proven, stats.unproven),
-        }),
+        previous,
+        ..Dashboard::new(&app, &principal, stats, range.texts()).await
     };
     Ok(reply.answer(answer, completeness))
 }

@@ -45,7 +45,7 @@ pub(crate) struct ReceiptEvidence {
 /// Evidence of one payload. Bytes are in base64 (RFC 4648 section 4).
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-struct PayloadEvidence {
+pub(super) struct PayloadEvidence {
     publisher: String,
     /// `sha256:` and the SHA-256 of the signed bytes.
     payload_hash: String,
@@ -92,7 +92,7 @@ impl From<StoredBatchSignature> for BatchEvidence {
 
 impl PayloadEvidence {
     /// `None` if an erasure has blanked the bytes.
-    fn new(stored: StoredEvidence) -> Option<Self> {
+    pub(super) fn new(stored: StoredEvidence) -> Option<Self> {
         let evidence = Evidence::read(stored.received.as_bytes()).ok()?;
         Some(Self {
             publisher: stored.publisher,

@@ -8,6 +8,7 @@ pub(crate) mod entry;
 pub(crate) mod evidence;
 pub(crate) mod index;
 pub(crate) mod models;
+pub(crate) mod month;
 pub(crate) mod operators;
 pub(crate) mod outcomes;
 pub(crate) mod purposes;
@@ -48,6 +49,11 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<AnalyticsState>> {
         .routes(routes!(evidence::evidence))
 }
 
+/// Addresses whose answers are streams alone.
+pub(crate) fn of_streams() -> OpenApiRouter<Arc<AnalyticsState>> {
+    route::routes().routes(routes!(month::month))
+}
+
 /// The address of a single receipt, which needs an API key or a sender's signature.
 pub(crate) fn of_receipts() -> OpenApiRouter<Arc<AnalyticsState>> {
     OpenApiRouter::new().routes(routes!(receipt::receipt))
@@ -65,6 +71,10 @@ pub(crate) const SENDER_QUERIES: [(&str, &[&[Query]]); 2] = [
     (outcomes::PATH, outcomes::PARAMETERS),
     (sender_summary::PATH, sender_summary::PARAMETERS),
 ];
+
+/// Parameters of the addresses whose answers are streams alone.
+pub(crate) const STREAM_QUERIES: [(&str, &[&[Query]]); 2] =
+    [(route::PATH, route::PARAMETERS), (month::PATH, month::PARAMETERS)];
 
 /// Parameters of each address.
 pub(crate) const QUERIES: [(&str, &[&[Query]]); 13] = [
@@ -85,8 +95,7 @@ pub(crate) const QUERIES: [(&str, &[&[Query]]); 13] = [
 
 /// Parameters of the address `path`, none if it takes none.
 pub(crate) fn parameters_of(path: &str) -> &'static [&'static [Query]] {
-    let live = (route::PATH, route::PARAMETERS);
-    let mut all = QUERIES.into_iter().chain(SENDER_QUERIES).chain([live]);
+    let mut all = QUERIES.into_iter().chain(SENDER_QUERIES).chain(STREAM_QUERIES);
     all.find(|(queried, _)| *queried == path)
         .map_or(&[], |(_, parameters)| parameters)
 }

@@ -329,7 +329,7 @@ fn unwritable(error: TableError) -> BrokenOff {
     "a receipt can't be written"
 }
 
-fn too_many(own: bool) -> Failure {
+pub(super) fn too_many(own: bool) -> Failure {
     let (kind, detail) = if own {
         (
             Kind::RateLimited,

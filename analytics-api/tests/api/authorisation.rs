@@ -106,7 +106,8 @@ pub(crate) async fn sessions(stack: &Stack) {
         let address = path
             .replace("{clientId}", &client(1).to_string())
             .replace("{entryId}", &entry(1).to_string())
-            .replace("{receiptId}", &receipt(1).to_string());
+            .replace("{receiptId}", &receipt(1).to_string())
+            .replace("{month}", "2026-03");
         assert!(!address.contains('{'), "{path}");
         // A stream has no end: what it answers to another type shows that it was let in.
         let (accept, good) = match path.as_str() {

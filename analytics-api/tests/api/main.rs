@@ -6,6 +6,7 @@ mod authorisation;
 mod availability;
 mod formats;
 mod lists;
+mod months;
 mod numbers;
 mod parquet;
 mod progress;
@@ -43,6 +44,11 @@ fn main() -> ExitCode {
         trust::strangers_payloads_hide_no_proven_one,
         trust::only_trusted_operators_are_proven,
         trust::claims_of_client_ids_flag_other_keys,
+        months::files_add_up_and_equal_the_answers,
+        months::evidence_verifies_with_openssl,
+        months::who_may_not_read_receipts_gets_no_month,
+        months::bad_months_and_too_many_at_a_time,
+        months::an_archive_without_its_end_is_none,
         formats::every_endpoint_in_every_format,
         formats::formats_by_the_address,
         formats::pages_of_other_origins,

@@ -19,6 +19,7 @@ pub(crate) async fn documented_parameters(stack: &Stack) {
             continue;
         }
         let path = path.replace("{entryId}", &id).replace("{clientId}", &id);
+        let path = path.replace("{month}", "2026-03");
         for parameter in item["get"]["parameters"].as_array().unwrap() {
             let name = parameter["name"].as_str().unwrap();
             if parameter["in"] != "query" {

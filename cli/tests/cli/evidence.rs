@@ -19,6 +19,9 @@ const EXTRA: &str =
 const CANONICAL_EXTRA: &str =
     r#"{"a":0,"big":1e+21,"half":0.5,"list":[1,{"a":2,"b":1}],"small":1e-7,"text":"éA/","z":100}"#;
 
+/// Prints a file of the archive that its arguments name.
+const UNPACK: &str = "import sys, zipfile; sys.stdout.buffer.write(zipfile.ZipFile(sys.argv[1]).read(sys.argv[2]))";
+
 /// Verifies what is on its standard input with Node's crypto alone: the answer of the API.
 const NODE: &str = r#"
 const crypto = require('node:crypto');
@@ -200,8 +203,34 @@ fn receipts_are_verified_again_from_the_answer_alone() {
         .collect();
     assert_eq!(verdicts, expected);
 
+    a_month_has_the_same_evidence(dir.path(), &analytics, api_key, &answers);
     forged_evidence_is_refused(&answers[0], &answers[1]);
     strangers_get_none(&data, &analytics, &sent[0].0);
+}
+
+/// The month as a file has each receipt's evidence, and `receipts verify` accepts its lines.
+fn a_month_has_the_same_evidence(dir: &Path, analytics: &str, api_key: &str, answers: &[Value]) {
+    let month = &answers[0]["evidence"][0]["receivedAt"].as_str().unwrap()[..7];
+    let line = format!("GET /api/v1/analytics/months/{month}");
+    let headers = format!("Authorization: Bearer {api_key}\r\n");
+    let archive = test_engines::http::request(analytics, &line, &headers, b"").unwrap();
+    assert_eq!(archive.status, 200);
+    let path = dir.join("month.zip");
+    std::fs::write(&path, &archive.body).unwrap();
+    let mut python = Command::new(test_engines::python().unwrap());
+    let unpacked = python.args(["-c", UNPACK]).arg(&path).arg("receipts.ndjson").output();
+    let lines = unpacked.unwrap().stdout;
+    let listed: Vec<Value> = lines
+        .split_inclusive(|byte| *byte == b'\n')
+        .map(|line| serde_json::from_slice(line).unwrap())
+        .collect();
+    for answer in answers {
+        let line = listed.iter().find(|line| line["receiptId"] == answer["receiptId"]);
+        assert_eq!(line.unwrap()["evidence"], answer["evidence"]);
+    }
+    let verdicts = receipts(&["verify"], &lines).expect(0).lines();
+    assert_eq!(verdicts.len(), listed.len());
+    assert!(verdicts.iter().all(|verdict| verdict["outcome"] == "verified"));
 }
 
 fn forged_evidence_is_refused(answer: &Value, other: &Value) {

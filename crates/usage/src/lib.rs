@@ -34,9 +34,9 @@ pub use counted_key::CountedKey;
 pub use counting::NewReceipts;
 pub use grain::Grain;
 pub use queries::{
-    ByTrust, ClientKeyUsage, ClientStats, ClientUsage, ContentStats, DashboardStats, EntryUsage, GroupBy, Metric,
-    OperatorUsage, PartTotals, Ranking, RankingPage, RankingPosition, RankingSort, SeriesGroup, Share, TimeseriesPoint,
-    TopClient, TopContent, UnattributedHost, UsageByPurpose,
+    ByTrust, ClientKeyUsage, ClientStats, ClientUsage, ContentStats, DashboardStats, EntryClientUsage, EntryUsage,
+    GroupBy, Metric, OperatorUsage, PartTotals, Ranking, RankingPage, RankingPosition, RankingSort, SeriesGroup, Share,
+    TimeseriesPoint, TopClient, TopContent, UnattributedHost, UsageByPurpose,
 };
 pub use rebuild::{RebuildRequest, RebuildStep};
 

@@ -32,9 +32,9 @@ pub use fence::WriterEpoch;
 pub use progress::{PartitionProgress, ShardProgress, VerdictsPosition};
 pub use queries::{
     ARRIVALS_MAX, AuditFinding, AuditPartition, AuditState, AuditSums, AuditedSection, BeforeVerification, Below,
-    CommittedOffset, DataPart, ErasedPerson, EvidencePage, ExportedReceipt, FINAL_SETTINGS, Filter, Irreplaceable,
-    LogBegin, LogRanges, MemberFilter, MetadataErasure, MetadataRows, NewOffsets, NewestCursor, OPERATOR,
-    PayloadCursor, PayloadTotals, QueryScope, REFUSED_BY_POLICY, REFUSED_BY_WAREHOUSE, REFUSED_CLIENTS_MAX,
+    CommittedOffset, DataPart, ErasedPerson, EvidencePage, ExportLimits, ExportPage, ExportedReceipt, FINAL_SETTINGS,
+    Filter, Irreplaceable, LogBegin, LogRanges, MemberFilter, MetadataErasure, MetadataRows, NewOffsets, NewestCursor,
+    OPERATOR, PayloadCursor, PayloadTotals, QueryScope, REFUSED_BY_POLICY, REFUSED_BY_WAREHOUSE, REFUSED_CLIENTS_MAX,
     ReasonSummary, ReattributedPublisher, Reattribution, ReceiptCursor, ReceiptFacts, ReceiptRejection, ReceiptsOf,
     Refusal, RefusalCursor, RefusalFilter, RefusalStats, Rejected, RejectedCursor, RejectedFilter, RejectedOrder,
     SectionOffsets, SenderOccurrence, SenderOutcome, SenderPage, StampColumns, StandingRejection, StoredBatchSignature,

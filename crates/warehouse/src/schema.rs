@@ -5,7 +5,7 @@
 //! are in one shard, so `FINAL` on each shard is `FINAL` over all.
 
 /// The schema's version. Databases of development versions before it can't be read.
-pub(crate) const VERSION: u32 = 15;
+pub(crate) const VERSION: u32 = 16;
 
 /// A table.
 #[derive(Debug)]
@@ -281,15 +281,17 @@ ORDER BY (reverse(publisher), toStartOfHour(timestamp), entry_id, receipt_id, pa
 };
 
 /// Exact bytes of accepted receipts, with signature and key, for everybody who verifies one again.
-/// The key is that of a receipt in `receipts`. `arrival` has an occurrence as a whole: when it
-/// arrived, its position, its bytes, and hash and signature of its batch, empty for single
-/// receipts. The first arrival stays, whoever sends a copy with other bytes or without the batch. A
-/// row that an erasure has blanked arrived at 0, so it wins over all copies.
+/// Rows are in the order of `receipts`, so that a page of an export is one range of both. `arrival`
+/// has an occurrence as a whole: when it arrived, its position, its bytes, and hash and signature
+/// of its batch, empty for single receipts. The first arrival stays, whoever sends a copy with
+/// other bytes or without the batch. A row that an erasure has blanked arrived at 0, so it wins
+/// over all copies.
 pub(crate) static EVIDENCE: SchemaTable = SchemaTable {
     name: "evidence",
     columns: "
     publisher String CODEC(ZSTD(1)),
     timestamp DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)),
+    entry_id UUID CODEC(ZSTD(1)),
     receipt_id UUID CODEC(LZ4),
     payload_hash FixedString(32) CODEC(NONE),
     arrival SimpleAggregateFunction(min, Tuple(DateTime64(3, 'UTC'), UInt128, String, FixedString(32), String))
@@ -298,8 +300,8 @@ pub(crate) static EVIDENCE: SchemaTable = SchemaTable {
     engine: "AggregatingMergeTree",
     keys: "
 PARTITION BY toYYYYMM(timestamp)
-PRIMARY KEY (reverse(publisher), toStartOfHour(timestamp))
-ORDER BY (reverse(publisher), toStartOfHour(timestamp), receipt_id, payload_hash, timestamp)",
+PRIMARY KEY (reverse(publisher), toStartOfHour(timestamp), entry_id)
+ORDER BY (reverse(publisher), toStartOfHour(timestamp), entry_id, receipt_id, payload_hash, timestamp)",
     settings: &["index_granularity = 1024"],
 };
 
@@ -526,7 +528,7 @@ mod tests {
     fn inserted_columns_are_the_tables_without_how_they_are_stored() {
         assert_eq!(
             input(&EVIDENCE),
-            "publisher String, timestamp DateTime64(3, 'UTC'), receipt_id UUID, payload_hash FixedString(32), \
+            "publisher String, timestamp DateTime64(3, 'UTC'), entry_id UUID, receipt_id UUID, payload_hash FixedString(32), \
              arrival Tuple(DateTime64(3, 'UTC'), UInt128, String, FixedString(32), String)"
         );
         assert!(input(&RECEIPTS).ends_with(", study_id String, researcher_id String"));

@@ -89,8 +89,10 @@ async fn produce(
         let name = names().get(some.collection).copied().unwrap_or_default();
         *counts.entry(name).or_default() += some.rows.len() as u64;
         let next: ExportCursor = some.next.clone();
-        pieces.send(form.page(some)).await?;
-        page = walk.next(next).await.map_err(|_| "an engine doesn't answer")?;
+        // The next page is read while this one is written and sent.
+        let (read, sent) = tokio::join!(walk.next(next), async { pieces.send(form.page(some)).await });
+        sent?;
+        page = read.map_err(|_| "an engine doesn't answer")?;
     }
     Ok(form.end(&counts))
 }

@@ -1,6 +1,7 @@
 //! `/api/v1/publisher/data`, `/export` and `/trail`: what is stored of a publisher.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use accounts::{COLLECTIONS, Principal};
@@ -160,14 +161,8 @@ async fn data(
 
 async fn receipts(app: &PublisherState, principal: &Principal) -> Result<ReceiptsBody, Failure> {
     let scope = scope(&principal.coverage());
-    let all = Filter {
-        from_ms: i64::MIN,
-        to_ms: i64::MAX,
-        before_verification: BeforeVerification::Include,
-        ..Filter::default()
-    };
     let usage = Usage::new(app.deps.warehouse.clone());
-    let stats = usage.dashboard(&scope, &all, 0).await?;
+    let stats = usage.dashboard(&scope, &of_times(i64::MIN..i64::MAX), 0).await?;
     let refused = match scope.is_empty() {
         // No names would be all names there.
         true => 0,
@@ -188,6 +183,16 @@ async fn receipts(app: &PublisherState, principal: &Principal) -> Result<Receipt
         refused,
         rest: format!("{EXPORT}?collection={}", export::RECEIPTS),
     })
+}
+
+/// Receipts of these times, in milliseconds since the Unix epoch, whenever the domain was verified.
+fn of_times(times: Range<i64>) -> Filter {
+    Filter {
+        from_ms: times.start,
+        to_ms: times.end,
+        before_verification: BeforeVerification::Include,
+        ..Filter::default()
+    }
 }
 
 /// Everything, to take along
@@ -245,7 +250,7 @@ async fn export_all(
         deps: app.deps.clone(),
         principal,
         only,
-        times: times.unwrap_or(i64::MIN..i64::MAX),
+        filter: of_times(times.unwrap_or(i64::MIN..i64::MAX)),
     };
     let cursor = match params.get("cursor") {
         None => walk.begin(),

@@ -183,6 +183,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/analytics/months/{month}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * A month as one file
+         * @description A ZIP archive of the calendar month in `tz`, for accounting and as evidence:
+         *
+         *     - `README.txt`: what the files are, and how to check a receipt
+         *     - `receipts.ndjson`: each receipt that is counted, as in the list of receipts, with its
+         *       `evidence`, as the address of evidence answers it
+         *     - `uses.csv`: the uses of each entry by each client, and the proven ones of them
+         *     - `summary.json`: account, domains, month, and the dashboard's totals under the same names;
+         *       `totalContent`, the number of entries; `receiptsInFile`, the lines of `receipts.ndjson`
+         *
+         *     A month that isn't complete is answered with what there is: `completeThrough` in `summary.json`
+         *     and the header `X-Complete-Through` say up to when. Receipts that arrive while the archive is
+         *     sent are counted, and may not be listed: `totalReceipts` is above `receiptsInFile` then.
+         *
+         *     An archive that broke off has no end, and no program opens it. It breaks off after ten minutes,
+         *     or if nobody reads on for one. An account has two streams at a time.
+         */
+        get: operations["month"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/analytics/operators": {
         parameters: {
             query?: never;
@@ -3672,6 +3706,165 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            /** @description The request is malformed, or a value in it can't be */
+            400: {
+                headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
+                    /** @description What the window allows; on answers to a credential that holds */
+                    "X-RateLimit-Limit"?: number;
+                    /** @description What is left in the window */
+                    "X-RateLimit-Remaining"?: number;
+                    /** @description When the window ends, in Unix seconds */
+                    "X-RateLimit-Reset"?: number;
+                    /** @description The id that the request had or was given; logs have it */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemBody"];
+                };
+            };
+            /** @description No credential, or one that doesn't hold */
+            401: {
+                headers: {
+                    /** @description The id that the request had or was given; logs have it */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemBody"];
+                };
+            };
+            /** @description The credential doesn't allow this */
+            403: {
+                headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
+                    /** @description What the window allows; on answers to a credential that holds */
+                    "X-RateLimit-Limit"?: number;
+                    /** @description What is left in the window */
+                    "X-RateLimit-Remaining"?: number;
+                    /** @description When the window ends, in Unix seconds */
+                    "X-RateLimit-Reset"?: number;
+                    /** @description The id that the request had or was given; logs have it */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemBody"];
+                };
+            };
+            /** @description Accept takes none of the media types there are */
+            406: {
+                headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
+                    /** @description What the window allows; on answers to a credential that holds */
+                    "X-RateLimit-Limit"?: number;
+                    /** @description What is left in the window */
+                    "X-RateLimit-Remaining"?: number;
+                    /** @description When the window ends, in Unix seconds */
+                    "X-RateLimit-Reset"?: number;
+                    /** @description The id that the request had or was given; logs have it */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemBody"];
+                };
+            };
+            /** @description More requests than the quota allows; Retry-After says when to come again */
+            429: {
+                headers: {
+                    /** @description When to come again, in seconds; not with every 503 */
+                    "Retry-After"?: number;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
+                    /** @description What the window allows; on answers to a credential that holds */
+                    "X-RateLimit-Limit"?: number;
+                    /** @description What is left in the window */
+                    "X-RateLimit-Remaining"?: number;
+                    /** @description When the window ends, in Unix seconds */
+                    "X-RateLimit-Reset"?: number;
+                    /** @description The id that the request had or was given; logs have it */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemBody"];
+                };
+            };
+            /** @description The request head is too large; a problem, or no body at all */
+            431: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description An engine can't answer now; Retry-After says when to come again */
+            503: {
+                headers: {
+                    /** @description When to come again, in seconds; not with every 503 */
+                    "Retry-After"?: number;
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
+                    /** @description What the window allows; on answers to a credential that holds */
+                    "X-RateLimit-Limit"?: number;
+                    /** @description What is left in the window */
+                    "X-RateLimit-Remaining"?: number;
+                    /** @description When the window ends, in Unix seconds */
+                    "X-RateLimit-Reset"?: number;
+                    /** @description The id that the request had or was given; logs have it */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemBody"];
+                };
+            };
+        };
+    };
+    month: {
+        parameters: {
+            query?: {
+                /** @description The time zone of dates, days, weeks and months: a name of the IANA database such as Europe/Berlin. UTC if it isn't given */
+                tz?: string;
+                /** @description Only this domain of the account's, with those of its subdomains that belong to no other domain. All that the account speaks for if it isn't given */
+                domain?: string;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The month
+                 * @example 2026-11
+                 */
+                month: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The archive */
+            200: {
+                headers: {
+                    /** @description How many requests it counted for */
+                    "X-RateLimit-Cost"?: number;
+                    /** @description What the window allows; on answers to a credential that holds */
+                    "X-RateLimit-Limit"?: number;
+                    /** @description What is left in the window */
+                    "X-RateLimit-Remaining"?: number;
+                    /** @description When the window ends, in Unix seconds */
+                    "X-RateLimit-Reset"?: number;
+                    /** @description The id that the request had or was given; logs have it */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /** @example The bytes of the archive */
+                    "application/zip": string;
+                };
             };
             /** @description The request is malformed, or a value in it can't be */
             400: {

@@ -11,6 +11,7 @@ import { Erasures } from './Erasures';
 import { RECEIPTS } from './Evidence';
 import { Mails } from './Mails';
 import { Members } from './Members';
+import { Months } from './Months';
 import { Receipts } from './Receipts';
 import { Rejected } from './Rejected';
 import { Welcome } from './Welcome';
@@ -31,6 +32,7 @@ export const VIEWS: ConsoleView[] = [
   { path: '/settings/keys', title: 'API keys', View: ApiKeys },
   { path: '/settings/services', title: 'AI services', View: AiServices },
   { path: RECEIPTS, title: 'Receipts', View: Receipts },
+  { path: '/settings/months', title: 'Months', View: Months },
   { path: '/settings/rejected', title: 'Rejected', View: Rejected },
   { path: '/settings/erasures', title: 'Erasures', View: Erasures },
   { path: '/settings/activity', title: 'Activity', View: Activity },

@@ -556,6 +556,22 @@ it('tells who did what, by name', () =>
     await accessible(page, 'activity');
   }));
 
+it('hands over a month as one file', () =>
+  entered('reader', '#/settings/months', async (page) => {
+    const links = page.getByRole('link', { name: /^Download: / });
+    expect(await links.count()).toBe(12);
+    const arriving = page.waitForEvent('download');
+    await links.first().click();
+    const download = await arriving;
+    expect(download.suggestedFilename()).toMatch(/^receipts-[0-9]{4}-[0-9]{2}\.zip$/);
+    const unpack =
+      "import json,sys,zipfile; z=zipfile.ZipFile(sys.argv[1]); print(json.dumps([json.loads(z.read('summary.json')), z.read('receipts.ndjson').decode().splitlines()]))";
+    const unpacked = execFileSync('python3', ['-c', unpack, await download.path()], { encoding: 'utf8' });
+    const [summary, receipts] = JSON.parse(unpacked) as [{ totalReceipts: number; uniqueClients: number }, string[]];
+    expect([summary.totalReceipts, summary.uniqueClients, receipts.length]).toEqual([3, 2, 3]);
+    await accessible(page, 'months');
+  }));
+
 /** A folder for a picture of each view, for those who want to look at them. */
 const PICTURES = process.env.CONSOLE_PICTURES;
 

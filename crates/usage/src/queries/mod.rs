@@ -3,6 +3,7 @@
 //! - `plan`: which days and half hours of a range come from which grain
 //! - `column`: columns of a query and the grains that have them; `source`: rows of a query
 //! - `ranking`: entries and clients in an order; `page`: the order, and the page of it
+//! - `uses`: uses of each entry by each client
 //! - `trust`: numbers in two parts, of proven and of unproven receipts
 //! - `newest`: texts of the newest receipts of entries and clients
 //!
@@ -25,6 +26,7 @@ mod timeseries;
 mod top;
 mod trust;
 mod unattributed;
+mod uses;
 
 pub use breakdown::Share;
 pub use client::{ClientKeyUsage, ClientStats};
@@ -36,3 +38,4 @@ pub use timeseries::{GroupBy, Metric, SeriesGroup, TimeseriesPoint};
 pub use top::{ClientUsage, EntryUsage};
 pub use trust::{ByTrust, PartTotals};
 pub use unattributed::UnattributedHost;
+pub use uses::EntryClientUsage;

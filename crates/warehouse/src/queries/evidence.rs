@@ -1,13 +1,11 @@
 //! Evidence of receipts: their bytes as they were received, and signatures of their batches.
 
-use std::collections::HashMap;
-
 use clickhouse::Row;
 use serde::Deserialize;
 use uuid::Uuid;
 
+use super::export::KEY;
 use super::receipt::{PayloadCursor, ReceiptsOf};
-use super::scope::reversed_name;
 use super::{FINAL_SETTINGS, ReceiptCursor, StoredReceipt};
 use crate::{SqlStatement, Warehouse, WarehouseError};
 
@@ -48,19 +46,23 @@ pub struct StoredBatchSignature {
 }
 
 #[derive(Row, Deserialize)]
-struct EvidenceRow {
+pub(super) struct EvidenceRow {
     name: String,
+    timestamp_ms: i64,
     #[serde(with = "clickhouse::serde::uuid")]
-    id: Uuid,
+    entry: Uuid,
+    #[serde(with = "clickhouse::serde::uuid")]
+    receipt: Uuid,
     hash: [u8; 32],
     received_ms: i64,
-    received: String,
+    pub(super) received: String,
     batch_hash: [u8; 32],
     batch_signature: String,
 }
 
-const COLUMNS: &str = "publisher AS name, receipt_id AS id, payload_hash AS hash,
-    toUnixTimestamp64Milli(tupleElement(arrival, 1)) AS received_ms, tupleElement(arrival, 3) AS received,
+/// Columns that [`EvidenceRow`] has beside the key.
+pub(super) const ARRIVAL: &str =
+    "    toUnixTimestamp64Milli(tupleElement(arrival, 1)) AS received_ms, tupleElement(arrival, 3) AS received,
     CAST(tupleElement(arrival, 4) AS FixedString(32)) AS batch_hash, hex(tupleElement(arrival, 5)) AS batch_signature";
 
 impl Warehouse {
@@ -78,7 +80,7 @@ impl Warehouse {
         }
         let column = |value: fn(&StoredReceipt) -> String| page.iter().map(value).collect::<Vec<_>>();
         let sql = format!(
-            "SELECT {COLUMNS} FROM evidence FINAL
+            "SELECT {KEY}, {ARRIVAL} FROM evidence FINAL
              WHERE publisher IN {{publishers:Array(String)}} AND receipt_id = {{receipt_id:UUID}}
                 AND payload_hash IN (SELECT toFixedString(unhex(arrayJoin({{hashes:Array(String)}})), 32))
              {FINAL_SETTINGS}"
@@ -92,31 +94,17 @@ impl Warehouse {
         payloads.sort_by_key(|stored| page.iter().position(|one| one.payload_hash == stored.payload_hash));
         Ok(EvidencePage { payloads, next })
     }
+}
 
-    /// Returns the evidence of a page of an export, by receipt and payload.
-    pub async fn export_evidence(
-        &self,
-        page: &[ReceiptCursor],
-    ) -> Result<HashMap<(Uuid, [u8; 32]), StoredEvidence>, WarehouseError> {
-        let times = || page.iter().map(|key| key.timestamp_ms);
-        let (Some(from_ms), Some(to_ms)) = (times().min(), times().max()) else {
-            return Ok(HashMap::new());
-        };
-        let mut reversed: Vec<String> = page.iter().map(|key| reversed_name(&key.publisher)).collect();
-        reversed.dedup();
-        let sql = format!(
-            "SELECT {COLUMNS} FROM evidence FINAL
-             WHERE reverse(publisher) IN {{reversed:Array(String)}}
-                AND timestamp >= fromUnixTimestamp64Milli({{from_ms:Int64}}, 'UTC')
-                AND timestamp <= fromUnixTimestamp64Milli({{to_ms:Int64}}, 'UTC')
-                AND receipt_id IN {{ids:Array(UUID)}} {FINAL_SETTINGS}"
-        );
-        let ids: Vec<String> = page.iter().map(|key| key.receipt_id.to_string()).collect();
-        let call = SqlStatement::new(sql).with("reversed", reversed).with("ids", ids);
-        let call = call.with("from_ms", from_ms).with("to_ms", to_ms);
-        let rows: Vec<EvidenceRow> = self.rows("export_evidence", call).await?;
-        let keyed = rows.into_iter().map(|row| ((row.id, row.hash), row.into()));
-        Ok(keyed.collect())
+impl EvidenceRow {
+    pub(super) fn key(&self) -> ReceiptCursor {
+        ReceiptCursor {
+            publisher: self.name.clone(),
+            timestamp_ms: self.timestamp_ms,
+            entry_id: self.entry,
+            receipt_id: self.receipt,
+            payload_hash: self.hash,
+        }
     }
 }
 

@@ -1,20 +1,21 @@
-//! All receipts of a scope, page by page in the order in which the table is sorted, so that each
-//! page costs what it holds.
+//! All receipts of a scope with their evidence, page by page in the order in which both tables are
+//! sorted, so that each page costs what it holds.
 //!
 //! The order is of what never changes about a receipt: whatever is written meanwhile, each one that
 //! stood there when the first page was requested is in exactly one of them.
 
-use std::ops::Range;
+use std::collections::HashMap;
 
 use clickhouse::Row;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::{FINAL_SETTINGS, QueryScope, TIME_MS_MAX, TIME_MS_MIN};
+use super::evidence::{ARRIVAL, EvidenceRow};
+use super::{BeforeVerification, FINAL_SETTINGS, Filter, QueryScope, StoredEvidence, receipts_condition, scoped};
 use crate::{SqlStatement, Warehouse, WarehouseError};
 
 /// A cursor between two receipts: that of the last one seen.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ReceiptCursor {
     /// Host of `content.url`, in lower case.
     pub publisher: String,
@@ -76,8 +77,36 @@ pub struct ExportedReceipt {
     pub researcher_id: String,
 }
 
+/// Largest page of an export.
+#[derive(Debug, Clone, Copy)]
+pub struct ExportLimits {
+    /// Receipts.
+    pub rows_max: u32,
+    /// Bytes of the receipts' texts, and of their evidence. The receipt that exceeds them is the
+    /// page's last one.
+    pub bytes_max: u64,
+}
+
+impl ExportLimits {
+    /// Limits of every export: a page has some MiB, and formatting it takes some 20 ms.
+    pub const DEFAULT: Self = Self {
+        rows_max: 1_000,
+        bytes_max: 4 << 20,
+    };
+}
+
+/// A page of an export.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExportPage {
+    /// Each with its evidence, which has empty bytes if none is stored. A page may have no
+    /// receipts although there are more behind it.
+    pub receipts: Vec<(ExportedReceipt, StoredEvidence)>,
+    /// Position at which the next page begins.
+    pub end: ReceiptCursor,
+}
+
 #[derive(Row, Deserialize)]
-struct KeyRow {
+struct SizeRow {
     name: String,
     timestamp_ms: i64,
     #[serde(with = "clickhouse::serde::uuid")]
@@ -85,6 +114,7 @@ struct KeyRow {
     #[serde(with = "clickhouse::serde::uuid")]
     receipt: Uuid,
     hash: [u8; 32],
+    bytes: u64,
 }
 
 #[derive(Row, Deserialize)]
@@ -132,6 +162,10 @@ pub(super) const REST: &str = "length(positions) AS occurrences, toUnixTimestamp
     toString(study_id) AS study_id_text, toString(researcher_id) AS researcher_id_text,
     tupleElement(stamp, 2) AS operator_text,
     CAST(key_fingerprint AS FixedString(32)) AS fingerprint, tupleElement(stamp, 3) AS verified";
+/// Bytes of a row's texts of any length.
+const BYTES: &str = "length(url) + length(client_name) + length(client_version) + length(organization)
+    + length(context) + length(dataset_id) + length(model_id) + length(query_id) + length(session_id)
+    + length(study_id) + length(researcher_id) AS bytes";
 const ORDER: &str =
     "ORDER BY reverse(publisher), toStartOfHour(timestamp), entry_id, receipt_id, payload_hash, timestamp";
 
@@ -174,66 +208,142 @@ const AFTER: [&str; 5] = [
 ];
 const UPTO: [&str; 5] = ["upto_publisher", "upto_ms", "upto_entry", "upto_receipt", "upto_hash"];
 
+/// A range of the order of both tables: behind one receipt, up to another.
+#[derive(Clone, Copy)]
+struct KeyRange<'a> {
+    after: Option<&'a ReceiptCursor>,
+    upto: Option<&'a ReceiptCursor>,
+}
+
+impl KeyRange<'_> {
+    fn condition(self) -> String {
+        let after = self.after.map(|_| format!(" AND {}", beside("after", ">", ">")));
+        let upto = self.upto.map(|_| format!(" AND {}", beside("upto", "<", "<=")));
+        after.into_iter().chain(upto).collect()
+    }
+
+    fn bind(self, call: SqlStatement) -> SqlStatement {
+        let ends = [(AFTER, self.after), (UPTO, self.upto)];
+        ends.into_iter().fold(call, |call, (names, cursor)| match cursor {
+            Some(cursor) => with_cursor(call, names, cursor),
+            None => call,
+        })
+    }
+}
+
 impl Warehouse {
-    /// At most `rows_max` receipts of these timestamps, in milliseconds since the Unix epoch, that
-    /// come after `after`, or the first ones; that there are fewer doesn't mean that they are the
-    /// last, that there are none does.
-    pub async fn export_receipts(
+    /// The page of receipts behind `after`, or the first one; `None` if there are no more.
+    pub async fn export_page(
         &self,
         scope: &QueryScope,
-        times: &Range<i64>,
+        filter: &Filter,
         after: Option<&ReceiptCursor>,
-        rows_max: u64,
-    ) -> Result<Vec<ExportedReceipt>, WarehouseError> {
-        if scope.is_empty() {
-            return Ok(Vec::new());
+        limits: ExportLimits,
+    ) -> Result<Option<ExportPage>, WarehouseError> {
+        if scope.is_empty() || limits.rows_max == 0 {
+            return Ok(None);
         }
-        let mut condition = format!(
-            "{}
-            AND timestamp >= fromUnixTimestamp64Milli({{from_ms:Int64}}, 'UTC')
-            AND timestamp < fromUnixTimestamp64Milli({{to_ms:Int64}}, 'UTC')",
-            scope.condition()
-        );
-        if after.is_some() {
-            condition = format!("{condition} AND {}", beside("after", ">", ">"));
-        }
-        let bound = |call: SqlStatement| {
-            let call = scope
-                .bind(call)
-                .with("from_ms", times.start.clamp(TIME_MS_MIN, TIME_MS_MAX))
-                .with("to_ms", times.end.clamp(TIME_MS_MIN, TIME_MS_MAX));
-            match after {
-                Some(after) => with_cursor(call, AFTER, after),
-                None => call,
-            }
+        let last = self.export_bound(scope, filter, after, limits).await?;
+        let range = KeyRange {
+            after,
+            upto: last.as_ref(),
         };
-        // Stored rows are read in order and merge into at most as many receipts: where the page
-        // ends is found without reading on.
+        let evidence = self.export_evidence(scope, filter, range, limits.bytes_max).await?;
+        let bytes: u64 = evidence.iter().map(|row| row.received.len() as u64).sum();
+        let full = evidence.last().filter(|_| bytes >= limits.bytes_max);
+        let last = full.map(EvidenceRow::key).or(last);
+        let range = KeyRange {
+            after,
+            upto: last.as_ref(),
+        };
+        let receipts = self.export_receipts(scope, filter, range).await?;
+        let end = last.or_else(|| receipts.last().map(|receipt| receipt.key.clone()));
+        let evidence = evidence.into_iter().map(|row| (row.key(), row.into()));
+        let mut evidence: HashMap<ReceiptCursor, StoredEvidence> = evidence.collect();
+        let receipts = receipts.into_iter().map(|receipt| {
+            let evidence = evidence.remove(&receipt.key).unwrap_or_default();
+            (receipt, evidence)
+        });
+        Ok(end.map(|end| ExportPage {
+            receipts: receipts.collect(),
+            end,
+        }))
+    }
+
+    /// The stored row with which a page is full; `None` if there are fewer rows. They are read in
+    /// order and merge into at most as many receipts, so nothing behind the page is read.
+    async fn export_bound(
+        &self,
+        scope: &QueryScope,
+        filter: &Filter,
+        after: Option<&ReceiptCursor>,
+        limits: ExportLimits,
+    ) -> Result<Option<ReceiptCursor>, WarehouseError> {
+        let range = KeyRange { after, upto: None };
         let sql = format!(
-            "SELECT {KEY} FROM receipts WHERE {condition} {ORDER} LIMIT 1 OFFSET {{rows:UInt64}}
-             SETTINGS optimize_read_in_order = 1"
+            "SELECT {KEY}, {BYTES} FROM receipts WHERE {}{} {ORDER} LIMIT {{rows:UInt32}}
+             SETTINGS optimize_read_in_order = 1",
+            receipts_condition(scope, filter),
+            range.condition(),
         );
-        let call = bound(SqlStatement::new(sql)).with("rows", rows_max.max(1) - 1);
-        let last: Option<KeyRow> = self.rows("export_bound", call).await?.into_iter().next();
-        let mut upto = String::new();
-        if last.is_some() {
-            upto = format!(" AND {}", beside("upto", "<", "<="));
-        }
+        let call = range.bind(scoped(sql, scope, filter)).with("rows", limits.rows_max);
+        let rows: Vec<SizeRow> = self.rows("export_bound", call).await?;
+        let (mut left, mut bytes) = (limits.rows_max, 0);
+        let full = rows.into_iter().find(|row| {
+            left -= 1;
+            bytes += row.bytes;
+            left == 0 || bytes >= limits.bytes_max
+        });
+        Ok(full.map(ReceiptCursor::from))
+    }
+
+    /// Evidence of a range, up to the row with which it has `bytes_max` bytes.
+    async fn export_evidence(
+        &self,
+        scope: &QueryScope,
+        filter: &Filter,
+        range: KeyRange<'_>,
+        bytes_max: u64,
+    ) -> Result<Vec<EvidenceRow>, WarehouseError> {
+        let times = Filter {
+            from_ms: filter.from_ms,
+            to_ms: filter.to_ms,
+            before_verification: BeforeVerification::Include,
+            ..Filter::default()
+        };
         let sql = format!(
-            "SELECT {KEY}, {REST}
-             FROM receipts FINAL WHERE {condition}{upto} {ORDER} {FINAL_SETTINGS}"
+            "SELECT * EXCEPT (rows_before, bytes_before)
+             FROM (SELECT {KEY}, {ARRIVAL}, count() OVER preceding AS rows_before,
+                    sum(length(received)) OVER preceding AS bytes_before
+                FROM evidence FINAL WHERE {}{}
+                WINDOW preceding AS ({ORDER} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING))
+             WHERE bytes_before < {{bytes_max:UInt64}} ORDER BY rows_before {FINAL_SETTINGS}",
+            receipts_condition(scope, &times),
+            range.condition(),
         );
-        let mut call = bound(SqlStatement::new(sql));
-        if let Some(last) = last {
-            call = with_cursor(call, UPTO, &last.into());
-        }
+        let call = range.bind(scoped(sql, scope, &times)).with("bytes_max", bytes_max);
+        self.rows("export_evidence", call).await
+    }
+
+    async fn export_receipts(
+        &self,
+        scope: &QueryScope,
+        filter: &Filter,
+        range: KeyRange<'_>,
+    ) -> Result<Vec<ExportedReceipt>, WarehouseError> {
+        let sql = format!(
+            "SELECT {KEY}, {REST} FROM receipts FINAL WHERE {}{} {ORDER} {FINAL_SETTINGS}",
+            receipts_condition(scope, filter),
+            range.condition(),
+        );
+        let call = range.bind(scoped(sql, scope, filter));
         let rows: Vec<ReceiptRow> = self.rows("export", call).await?;
         Ok(rows.into_iter().map(ExportedReceipt::from).collect())
     }
 }
 
-impl From<KeyRow> for ReceiptCursor {
-    fn from(row: KeyRow) -> Self {
+impl From<SizeRow> for ReceiptCursor {
+    fn from(row: SizeRow) -> Self {
         Self {
             publisher: row.name,
             timestamp_ms: row.timestamp_ms,

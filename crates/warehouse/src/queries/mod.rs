@@ -30,7 +30,7 @@ use uuid::Uuid;
 pub use audit::{AuditFinding, AuditPartition, AuditState, AuditSums, AuditedSection, CommittedOffset, SectionOffsets};
 pub use erasure::{ErasedPerson, MetadataErasure, MetadataRows};
 pub use evidence::{EvidencePage, StoredBatchSignature, StoredEvidence};
-pub use export::{ExportedReceipt, ReceiptCursor};
+pub use export::{ExportLimits, ExportPage, ExportedReceipt, ReceiptCursor};
 pub use listing::NewestCursor;
 pub use live::{ARRIVALS_MAX, NewOffsets, StreamChanges, StreamPosition};
 pub use part::DataPart;

@@ -1,4 +1,4 @@
--- schema version 15
+-- schema version 16
 CREATE DATABASE IF NOT EXISTS `receipts_1`;
 
 CREATE TABLE IF NOT EXISTS `receipts_1`.schema_versions
@@ -51,6 +51,7 @@ CREATE TABLE IF NOT EXISTS `receipts_1`.evidence
 (
     publisher String CODEC(ZSTD(1)),
     timestamp DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)),
+    entry_id UUID CODEC(ZSTD(1)),
     receipt_id UUID CODEC(LZ4),
     payload_hash FixedString(32) CODEC(NONE),
     arrival SimpleAggregateFunction(min, Tuple(DateTime64(3, 'UTC'), UInt128, String, FixedString(32), String))
@@ -59,8 +60,8 @@ CREATE TABLE IF NOT EXISTS `receipts_1`.evidence
 )
 ENGINE = ReplicatedAggregatingMergeTree('/clickhouse/tables/receipts_1/evidence', '{replica}')
 PARTITION BY toYYYYMM(timestamp)
-PRIMARY KEY (reverse(publisher), toStartOfHour(timestamp))
-ORDER BY (reverse(publisher), toStartOfHour(timestamp), receipt_id, payload_hash, timestamp)
+PRIMARY KEY (reverse(publisher), toStartOfHour(timestamp), entry_id)
+ORDER BY (reverse(publisher), toStartOfHour(timestamp), entry_id, receipt_id, payload_hash, timestamp)
 SETTINGS index_granularity = 1024;
 
 CREATE TABLE IF NOT EXISTS `receipts_1`.rejected

@@ -1,4 +1,4 @@
--- schema version 15
+-- schema version 16
 CREATE DATABASE IF NOT EXISTS `receipts`;
 
 CREATE TABLE IF NOT EXISTS `receipts`.schema_versions
@@ -55,6 +55,7 @@ CREATE TABLE IF NOT EXISTS `receipts`.evidence
 (
     publisher String CODEC(ZSTD(1)),
     timestamp DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)),
+    entry_id UUID CODEC(ZSTD(1)),
     receipt_id UUID CODEC(LZ4),
     payload_hash FixedString(32) CODEC(NONE),
     arrival SimpleAggregateFunction(min, Tuple(DateTime64(3, 'UTC'), UInt128, String, FixedString(32), String))
@@ -63,8 +64,8 @@ CREATE TABLE IF NOT EXISTS `receipts`.evidence
 )
 ENGINE = AggregatingMergeTree
 PARTITION BY toYYYYMM(timestamp)
-PRIMARY KEY (reverse(publisher), toStartOfHour(timestamp))
-ORDER BY (reverse(publisher), toStartOfHour(timestamp), receipt_id, payload_hash, timestamp)
+PRIMARY KEY (reverse(publisher), toStartOfHour(timestamp), entry_id)
+ORDER BY (reverse(publisher), toStartOfHour(timestamp), entry_id, receipt_id, payload_hash, timestamp)
 SETTINGS index_granularity = 1024,
     fsync_after_insert = 1, fsync_part_directory = 1,
     min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1;

@@ -53,7 +53,7 @@ fn a_crash_between_any_two_statements_is_made_good() {
                     "SELECT version FROM schema_versions ORDER BY version"
                 )
                 .await,
-                "15\n"
+                "16\n"
             );
         }
     });
@@ -92,7 +92,7 @@ fn a_newer_schema_is_left_alone() {
 #[test]
 fn a_schema_of_a_development_version_is_refused() {
     run(async {
-        for version in 1..15 {
+        for version in 1..16 {
             let warehouse = fresh().await;
             sql(warehouse.database(), "DROP TABLE usage SYNC").await;
             sql(warehouse.database(), "TRUNCATE TABLE schema_versions").await;

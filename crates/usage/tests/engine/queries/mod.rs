@@ -42,6 +42,14 @@ fn news() -> QueryScope {
     QueryScope::of(vec!["news.example".to_owned()])
 }
 
+fn by_id(rows_max: u32) -> RankingPage {
+    RankingPage {
+        sort: RankingSort::Id,
+        is_descending: false,
+        ..RankingPage::top(rows_max)
+    }
+}
+
 /// Receipts of the twenty days before noon, on, just before and just after half hours; `begin` is
 /// the number of the first.
 fn receipts(begin: u32, count: u32) -> Vec<Receipt> {
@@ -86,6 +94,8 @@ async fn assert_alike(one: &Usage, other: &Usage, filter: &Filter) {
         alike!(one, other, filter, top_clients(&page, None));
     }
     let page = RankingPage::top(5);
+    let uses = by_id(5);
+    alike!(one, other, filter, entry_clients(&uses));
     alike!(one, other, filter, by_model(&page));
     alike!(one, other, filter, by_operator(&page));
     alike!(one, other, filter, by_purpose());
@@ -134,6 +144,10 @@ fn an_empty_scope_sees_nothing() {
             usage.top_clients(&nobody, &filter, &top, None).await.unwrap(),
             Ranking::default()
         );
+        assert_eq!(
+            usage.entry_clients(&nobody, &filter, &by_id(5)).await.unwrap(),
+            Ranking::default()
+        );
         assert!(usage.entries_with_url(&nobody, "news", 5).await.unwrap().is_empty());
         assert_eq!(usage.content(&nobody, &filter, id, 5).await.unwrap().total_receipts, 0);
         assert_eq!(usage.client(&nobody, &filter, id, 5).await.unwrap().total_receipts, 0);
@@ -141,6 +155,60 @@ fn an_empty_scope_sees_nothing() {
         assert!(points.await.unwrap().is_empty());
         let found = usage.dashboard(&news(), &filter, 0).await.unwrap();
         assert_eq!((found.total_receipts, found.top_content.len()), (1, 0));
+    });
+}
+
+#[test]
+fn uses_of_entries_by_clients_add_up_to_both_lists() {
+    run(async {
+        let usage = fresh().await;
+        insert(&usage, &receipts(0, 400), 0).await;
+        let filter = Filter {
+            from_ms: NOON_MS - 9 * DAY_MS - 5,
+            to_ms: NOON_MS - DAY_MS - 7,
+            ..Filter::default()
+        };
+        let mut whole = Vec::new();
+        for rows_max in [1_000, 7, 1] {
+            let (mut pairs, mut page) = (Vec::new(), by_id(rows_max));
+            loop {
+                let found = usage.entry_clients(&news(), &filter, &page).await.unwrap();
+                assert!(found.items.len() <= rows_max as usize);
+                pairs.extend(found.items);
+                page.after = found.next;
+                if page.after.is_none() {
+                    break;
+                }
+            }
+            if whole.is_empty() {
+                whole.clone_from(&pairs);
+            }
+            assert_eq!(pairs, whole, "pages of {rows_max}");
+        }
+        assert_eq!(whole.len(), 5 * 4);
+        let entries = usage.top_content(&news(), &filter, &by_id(9), None).await.unwrap();
+        for entry in entries.items.into_iter().map(|one| one.content) {
+            let mine = whole.iter().filter(|pair| pair.entry_id == entry.entry_id);
+            assert!(mine.clone().all(|pair| pair.url == entry.url));
+            assert_eq!(
+                mine.clone().map(|pair| pair.by_trust.proven).sum::<u64>(),
+                entry.by_trust.proven
+            );
+            assert_eq!(mine.map(|pair| pair.by_trust.total()).sum::<u64>(), entry.receipt_count);
+        }
+        let clients = usage.top_clients(&news(), &filter, &by_id(9), None).await.unwrap();
+        for client in clients.items {
+            let mine = whole.iter().filter(|pair| pair.client_id == client.client_id);
+            let names = (&client.name, &client.organization, &client.operator);
+            assert!(
+                mine.clone()
+                    .all(|pair| (&pair.name, &pair.organization, &pair.operator) == names)
+            );
+            assert_eq!(
+                mine.map(|pair| pair.by_trust.total()).sum::<u64>(),
+                client.receipt_count
+            );
+        }
     });
 }
 
