@@ -23,7 +23,7 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<PublisherState>> {
 }
 
 /// Mails about the account's numbers. What is left out is off.
-#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct ReportsBody {
     /// The numbers of each week, Monday to Sunday (UTC).
@@ -45,8 +45,11 @@ struct ReportsBody {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct ChosenReportsBody {
-    #[serde(flatten)]
-    reports: ReportsBody,
+    weekly: bool,
+    monthly: bool,
+    new_operator: bool,
+    unproven_percent: Option<u8>,
+    silent_hours: Option<u16>,
     /// Your address; null: mails wait until you give one (`PATCH /api/v1/user/information`).
     email: Option<String>,
     /// Whether this service sends mails; if not, they wait.
@@ -129,13 +132,11 @@ impl ReportsBody {
 impl ChosenReportsBody {
     fn of(choice: ReportChoice, app: &PublisherState, identity: &Identity) -> Self {
         Self {
-            reports: ReportsBody {
-                weekly: choice.weekly,
-                monthly: choice.monthly,
-                new_operator: choice.new_operator,
-                unproven_percent: choice.unproven_percent,
-                silent_hours: choice.silent_hours,
-            },
+            weekly: choice.weekly,
+            monthly: choice.monthly,
+            new_operator: choice.new_operator,
+            unproven_percent: choice.unproven_percent,
+            silent_hours: choice.silent_hours,
             email: identity.user.email.as_ref().map(|email| email.as_str().to_owned()),
             mail_configured: app.sends_mails,
         }
