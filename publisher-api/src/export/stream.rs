@@ -90,7 +90,12 @@ async fn produce(
         *counts.entry(name).or_default() += some.rows.len() as u64;
         let next: ExportCursor = some.next.clone();
         // The next page is read while this one is written and sent.
-        let (read, sent) = tokio::join!(walk.next(next), async { pieces.send(form.page(some)).await });
+        let write = async {
+            // Thousands of rows: too much for a worker that others wait for.
+            let text = tokio::task::spawn_blocking(move || form.page(some)).await;
+            pieces.send(text.map_err(|_| "a page can't be written")?).await
+        };
+        let (read, sent) = tokio::join!(walk.next(next), write);
         sent?;
         page = read.map_err(|_| "an engine doesn't answer")?;
     }

@@ -583,7 +583,7 @@ describe.each(['light', 'dark'] as const)('%s', (colorScheme) => {
       async (page) => {
         const links = page.locator('.sections a');
         const hashes = await links.evaluateAll((all) => all.map((link) => link.getAttribute('href') ?? ''));
-        expect(hashes.length).toBe(12);
+        expect(hashes.length).toBe(13);
         const [receipt] = await page.evaluate(async () => {
           const answer = await (await fetch('/api/v1/analytics/receipts?limit=1')).json();
           return (answer as { receipts: { receiptId: string }[] }).receipts;
