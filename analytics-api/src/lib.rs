@@ -17,8 +17,8 @@
 //!   `cursor`: positions in lists
 //! - `receipt_query`: a query of receipts and the form of its answer
 //! - `snapshot`: what an answer is made from; `streams`: limits of streamed answers
-//! - `format`: an answer as JSON or rows; `labels`: what publishers call their entries; `signers`: whether an
-//!   account trusts them, and who claims their client IDs
+//! - `format`: an answer as JSON or rows; `labels`: what publishers call their entries; `signers`:
+//!   whether an account trusts them, and who claims their client IDs
 //! - `page`: the dashboard page's files
 //! - `live`: server-sent events; [`cost`]: the cost of a request in units of the quota
 //! - `readiness`: whether the engines answer; `freshness`: how far behind `completeThrough` is;

@@ -236,7 +236,7 @@ pub(crate) async fn evidence_verifies_with_openssl(stack: &Stack) {
     let (accepted, _) = rows.batches().unwrap();
     let warehouse = &stack.deps.warehouse;
     Usage::new(warehouse.clone())
-        .insert_counted(&[accepted.clone()])
+        .insert_counted(std::slice::from_ref(&accepted))
         .await
         .unwrap();
     warehouse.insert_evidence(&[accepted]).await.unwrap();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{Page, columns, names, object};
+use super::{columns, names, object};
 
 /// In what form an export is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,12 +45,14 @@ impl ExportFormat {
         }
     }
 
-    /// A page's bytes, with the cursor behind it.
-    pub(crate) fn page(self, page: Page) -> Vec<u8> {
-        let cursor = page.next.to_text();
+    /// Bytes of rows of a collection, with the page's cursor behind its last ones.
+    pub(crate) fn rows(self, collection: usize, rows: Vec<Vec<Value>>, cursor: Option<&str>) -> Vec<u8> {
         match self {
-            Self::Ndjson => lines(page) + &format!("{}\n", json!({"cursor": cursor})),
-            Self::Csv { .. } => csv_rows(&page.rows, &cursor),
+            Self::Ndjson => {
+                let cursor = cursor.map(|cursor| format!("{}\n", json!({"cursor": cursor})));
+                lines(collection, rows) + &cursor.unwrap_or_default()
+            }
+            Self::Csv { .. } => csv_rows(&rows, cursor.unwrap_or_default()),
         }
         .into_bytes()
     }
@@ -65,11 +67,10 @@ impl ExportFormat {
     }
 }
 
-fn lines(page: Page) -> String {
-    let collection = page.collection;
+fn lines(collection: usize, rows: Vec<Vec<Value>>) -> String {
     let name = names().get(collection).copied().unwrap_or_default();
     let line = |row| format!("{}\n", json!({"collection": name, "row": object(collection, row)}));
-    page.rows.into_iter().map(line).collect()
+    rows.into_iter().map(line).collect()
 }
 
 fn csv_header(collection: usize) -> String {

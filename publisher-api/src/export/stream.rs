@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
+use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use web::shares::Shares;
@@ -14,6 +15,8 @@ use super::cursor::ExportCursor;
 use super::form::ExportFormat;
 use super::{Page, Walk, names};
 
+/// Rows that are written at once: some milliseconds of a worker.
+const SLICE_ROWS_MAX: usize = 200;
 /// Time for an account's earlier stream to end: that its reader is gone is seen a moment later.
 const OWN_WAIT_MAX: Duration = Duration::from_secs(1);
 
@@ -90,16 +93,34 @@ async fn produce(
         *counts.entry(name).or_default() += some.rows.len() as u64;
         let next: ExportCursor = some.next.clone();
         // The next page is read while this one is written and sent.
-        let write = async {
-            // Thousands of rows: too much for a worker that others wait for.
-            let text = tokio::task::spawn_blocking(move || form.page(some)).await;
-            pieces.send(text.map_err(|_| "a page can't be written")?).await
-        };
+        let write = write(form, some.collection, some.rows, next.to_text(), pieces);
         let (read, sent) = tokio::join!(walk.next(next), write);
         sent?;
         page = read.map_err(|_| "an engine doesn't answer")?;
     }
     Ok(form.end(&counts))
+}
+
+/// Sends the rows of a page, and its cursor.
+async fn write(
+    form: ExportFormat,
+    collection: usize,
+    mut rows: Vec<Vec<Value>>,
+    cursor: String,
+    pieces: &PieceWriter,
+) -> Result<(), BrokenOff> {
+    loop {
+        let rest = rows.split_off(rows.len().min(SLICE_ROWS_MAX));
+        let is_last = rest.is_empty();
+        let cursor = is_last.then_some(cursor.as_str());
+        pieces.send(form.rows(collection, rows, cursor)).await?;
+        if is_last {
+            return Ok(());
+        }
+        rows = rest;
+        // Others wait for this worker.
+        tokio::task::yield_now().await;
+    }
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@ use http::request::Parts;
 use web::Failure;
 use web::access::Gatekeeper;
 
-/// What `find` has for the secret `text` of a link. A secret without anything counts towards the
-/// unknown credentials of the request's address.
+/// Returns what `find` has for the secret `text` of a link. A secret without anything counts
+/// towards the unknown credentials of the request's address.
 ///
 /// # Errors
 /// 429 for an address with too many of them; 503.

@@ -115,7 +115,7 @@ it(`shows the same numbers everywhere over ${CLICKS} random clicks`, async () =>
   });
 }, 900_000);
 
-/** Waits until each panel shows what was requested last, which is drawn in the frame after a click. */
+/** Waits until each panel shows what was requested last. A click is drawn in the frame after it. */
 async function loaded(page: Page): Promise<void> {
   await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
   await page.locator('.figures, .ranking, .empty, .title').first().waitFor();

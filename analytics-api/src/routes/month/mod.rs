@@ -166,7 +166,7 @@ pub(crate) async fn month(
     };
     let body = web::stream::body(|pieces| async move {
         let _permit = permit;
-        archive.produce(first, &pieces).await
+        Box::pin(archive.produce(first, &pieces)).await
     });
     let mut response = (headers, body).into_response();
     tell(response.headers_mut(), &completeness);

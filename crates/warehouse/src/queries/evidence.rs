@@ -4,9 +4,9 @@ use clickhouse::Row;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::export::KEY;
 use super::receipt::{PayloadCursor, ReceiptsOf};
-use super::{FINAL_SETTINGS, ReceiptCursor, StoredReceipt};
+use super::receipt_key::{KEY, ReceiptCursor};
+use super::{FINAL_SETTINGS, StoredReceipt};
 use crate::{SqlStatement, Warehouse, WarehouseError};
 
 /// Payloads of a receipt whose evidence one query returns.

@@ -11,23 +11,9 @@ use serde::Deserialize;
 use uuid::Uuid;
 
 use super::evidence::{ARRIVAL, EvidenceRow};
+use super::receipt_key::{KEY, ReceiptCursor};
 use super::{BeforeVerification, FINAL_SETTINGS, Filter, QueryScope, StoredEvidence, receipts_condition, scoped};
 use crate::{SqlStatement, Warehouse, WarehouseError};
-
-/// A cursor between two receipts: that of the last one seen.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct ReceiptCursor {
-    /// Host of `content.url`, in lower case.
-    pub publisher: String,
-    /// `timestamp`, milliseconds since the Unix epoch.
-    pub timestamp_ms: i64,
-    /// `content.entryId`.
-    pub entry_id: Uuid,
-    /// `receiptId`.
-    pub receipt_id: Uuid,
-    /// SHA-256 of the canonical bytes.
-    pub payload_hash: [u8; 32],
-}
 
 /// A receipt with all that is stored of it. An empty string is an absent one, or one that an
 /// erasure has blanked.
@@ -149,8 +135,6 @@ pub(super) struct ReceiptRow {
     verified: bool,
 }
 
-pub(super) const KEY: &str = "publisher AS name, toUnixTimestamp64Milli(timestamp) AS timestamp_ms, entry_id AS entry,
-    receipt_id AS receipt, payload_hash AS hash";
 /// Columns that [`ReceiptRow`] has beside the key.
 pub(super) const REST: &str = "length(positions) AS occurrences, toUnixTimestamp64Milli(received_at) AS received_ms,
     toString(url) AS url_text, CAST(content_hash AS FixedString(32)) AS content, CAST(client_id AS UUID) AS client,

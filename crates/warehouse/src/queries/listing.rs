@@ -9,7 +9,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use uuid::Uuid;
 
-use super::export::{KEY, REST, ReceiptRow};
+use super::export::{REST, ReceiptRow};
+use super::receipt_key::KEY;
 use super::{
     ExportedReceipt, FINAL_SETTINGS, Filter, QueryScope, TIME_MS_MAX, TIME_MS_MIN, receipts_condition, scoped,
 };

@@ -16,7 +16,8 @@ use std::ops::Range;
 use clickhouse::Row;
 use serde::Deserialize;
 
-use super::export::{KEY, REST, ReceiptRow};
+use super::export::{REST, ReceiptRow};
+use super::receipt_key::KEY;
 use super::{ExportedReceipt, FINAL_SETTINGS, QueryScope};
 use crate::{ShardProgress, SqlStatement, Touched, VerdictsPosition, Warehouse, WarehouseError};
 

@@ -192,7 +192,10 @@ async fn of_people() -> Warehouse {
         });
     }
     let (batch, _) = rows.batches().unwrap();
-    warehouse.insert_accepted(&[batch.clone()], None).await.unwrap();
+    warehouse
+        .insert_accepted(std::slice::from_ref(&batch), None)
+        .await
+        .unwrap();
     warehouse.insert_evidence(&[batch]).await.unwrap();
     let refused = |offset, raw| RejectedRow {
         publisher: "mine.example",

@@ -193,7 +193,10 @@ fn evidence_is_in_the_page_of_its_receipt_and_bounds_it() {
             evidence.push_accepted(&row);
         }
         let (evidence, _) = evidence.batches().unwrap();
-        warehouse.insert_accepted(&[evidence.clone()], None).await.unwrap();
+        warehouse
+            .insert_accepted(std::slice::from_ref(&evidence), None)
+            .await
+            .unwrap();
         let none_yet = rows.len() / 2;
         warehouse.insert_evidence(&[evidence.slice(0, none_yet)]).await.unwrap();
         let mut expected: BTreeMap<(Uuid, [u8; 32]), String> = BTreeMap::new();
