@@ -79,7 +79,7 @@ impl Reporter {
                 Err(failure) => {
                     let why = failure.0.detail;
                     tracing::warn!(
-                        account = after,
+                        account_id = after,
                         why,
                         "an account's mails about numbers wait for the next round"
                     );

@@ -10,7 +10,7 @@ use crate::stack::Stack;
 
 /// Prints the types of the columns, then each row, as lines of JSON.
 const READ: &str = r#"
-import io, json, sys
+import io, json, os, sys
 import pyarrow.parquet
 
 table = pyarrow.parquet.read_table(io.BytesIO(sys.stdin.buffer.read()))
@@ -24,6 +24,9 @@ def cell(value):
 
 for row in table.to_pylist():
     print(json.dumps({name: cell(value) for name, value in row.items()}))
+# Without Python's own end, at which pyarrow's threads can abort the process.
+sys.stdout.flush()
+os._exit(0)
 "#;
 
 /// The file as pyarrow reads it: the types of its columns, and its rows.

@@ -4925,6 +4925,12 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "byClient": [
+                     *         {
+                     *           "clientId": "c0000000-0000-4000-8000-000000000001",
+                     *           "refusals": 4
+                     *         }
+                     *       ],
                      *       "byReason": {
                      *         "bad_content_hash": 1,
                      *         "bad_signature": 2,
@@ -4946,7 +4952,7 @@ export interface operations {
                      *           "clientId": "c0000000-0000-4000-8000-000000000001",
                      *           "detail": "a tampered copy of a valid receipt",
                      *           "publisher": "news.example",
-                     *           "reason": "bad_0000000_0000",
+                     *           "reason": "bad_content_hash",
                      *           "receiptId": "a0000000-0000-4000-8000-000000000002",
                      *           "receivedAt": "2026-03-30T19:46:42.000Z",
                      *           "requestId": "request-2"
@@ -4979,14 +4985,14 @@ export interface operations {
                     /**
                      * @example receivedAt,reason,detail,receiptId,publisher,clientId,requestId,cursor
                      *     2026-03-30T19:46:43.000Z,malformed,no id to be read,,news.example,c0000000-0000-4000-8000-000000000001,request-3,
-                     *     2026-03-30T19:46:42.000Z,bad_0000000_0000,a tampered copy of a valid receipt,a0000000-0000-4000-8000-000000000002,news.example,c0000000-0000-4000-8000-000000000001,request-2,
+                     *     2026-03-30T19:46:42.000Z,bad_content_hash,a tampered copy of a valid receipt,a0000000-0000-4000-8000-000000000002,news.example,c0000000-0000-4000-8000-000000000001,request-2,
                      *     2026-03-30T19:46:41.000Z,bad_signature,"'=cmd(), with a comma",a0000000-0000-4000-8000-000000000015,news.example,c0000000-0000-4000-8000-000000000001,request-1,
                      *     2026-03-30T19:46:40.000Z,bad_signature,the signature doesn't verify,a0000000-0000-4000-8000-000000000014,news.example,c0000000-0000-4000-8000-000000000001,request-0,
                      */
                     "text/csv": string;
                     /**
                      * @example {"receivedAt":"2026-03-30T19:46:43.000Z","reason":"malformed","detail":"no id to be read","receiptId":null,"publisher":"news.example","clientId":"c0000000-0000-4000-8000-000000000001","requestId":"request-3","cursor":null}
-                     *     {"receivedAt":"2026-03-30T19:46:42.000Z","reason":"bad_0000000_0000","detail":"a tampered copy of a valid receipt","receiptId":"a0000000-0000-4000-8000-000000000002","publisher":"news.example","clientId":"c0000000-0000-4000-8000-000000000001","requestId":"request-2","cursor":null}
+                     *     {"receivedAt":"2026-03-30T19:46:42.000Z","reason":"bad_content_hash","detail":"a tampered copy of a valid receipt","receiptId":"a0000000-0000-4000-8000-000000000002","publisher":"news.example","clientId":"c0000000-0000-4000-8000-000000000001","requestId":"request-2","cursor":null}
                      *     {"receivedAt":"2026-03-30T19:46:41.000Z","reason":"bad_signature","detail":"=cmd(), with a comma","receiptId":"a0000000-0000-4000-8000-000000000015","publisher":"news.example","clientId":"c0000000-0000-4000-8000-000000000001","requestId":"request-1","cursor":null}
                      *     {"receivedAt":"2026-03-30T19:46:40.000Z","reason":"bad_signature","detail":"the signature doesn't verify","receiptId":"a0000000-0000-4000-8000-000000000014","publisher":"news.example","clientId":"c0000000-0000-4000-8000-000000000001","requestId":"request-0","cursor":null}
                      */
@@ -5727,7 +5733,7 @@ export interface operations {
                      *           "newest": {
                      *             "detail": "what was found",
                      *             "receiptId": "a0000000-0000-4000-8000-00000000003c",
-                     *             "receivedAt": "2026-11-28T13:11:57.486Z"
+                     *             "receivedAt": "2026-11-28T17:31:34.561Z"
                      *           },
                      *           "reason": "bad_signature",
                      *           "receipts": 2
@@ -5737,7 +5743,7 @@ export interface operations {
                      *           "newest": {
                      *             "detail": "what was found",
                      *             "receiptId": "a0000000-0000-4000-8000-00000000003d",
-                     *             "receivedAt": "2026-11-23T13:11:57.486Z"
+                     *             "receivedAt": "2026-11-23T17:31:34.561Z"
                      *           },
                      *           "reason": "malformed",
                      *           "receipts": 1
@@ -5945,7 +5951,7 @@ export interface operations {
                      *           "beforeVerification": false,
                      *           "clientId": "00000000-0000-0000-0000-000000000000",
                      *           "entryId": "00000000-0000-0000-0000-000000000000",
-                     *           "keyFingerprint": "edc30da9da7ea11634a9aba1ea82af651440370c95fab175ba69f13fff0f4014",
+                     *           "keyFingerprint": "f85388a0e640db4ad10411e0fa528d88ae4d92e59acbdcfd59e43ea59608720c",
                      *           "occurrences": 2,
                      *           "operator": null,
                      *           "payloadHash": "sha256:0000000000400080000000000000280101010101010101010101010101010101",
@@ -5960,7 +5966,7 @@ export interface operations {
                      *           "beforeVerification": false,
                      *           "clientId": "00000000-0000-0000-0000-000000000000",
                      *           "entryId": "00000000-0000-0000-0000-000000000000",
-                     *           "keyFingerprint": "edc30da9da7ea11634a9aba1ea82af651440370c95fab175ba69f13fff0f4014",
+                     *           "keyFingerprint": "f85388a0e640db4ad10411e0fa528d88ae4d92e59acbdcfd59e43ea59608720c",
                      *           "occurrences": 1,
                      *           "operator": null,
                      *           "payloadHash": "sha256:0000000000400080000000000000280202020202020202020202020202020202",
