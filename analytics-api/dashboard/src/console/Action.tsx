@@ -14,7 +14,8 @@ const ROLES: Person['role'][] = ['reader', 'editor', 'owner'];
 export interface Action<Arguments extends unknown[]> {
   busy: boolean;
   problem: Problem | null;
-  run: (...given: Arguments) => Promise<void>;
+  /** Whether it was done. */
+  run: (...given: Arguments) => Promise<boolean>;
   /** The same again. */
   again: () => void;
 }
@@ -24,7 +25,7 @@ export function useAction<Arguments extends unknown[]>(act: (...given: Arguments
   const last = useRef<Arguments | null>(null);
   const isRunning = useRef(false);
   async function run(...given: Arguments) {
-    if (isRunning.current) return;
+    if (isRunning.current) return false;
     isRunning.current = true;
     last.current = given;
     setState({ busy: true, problem: null });
@@ -36,6 +37,7 @@ export function useAction<Arguments extends unknown[]>(act: (...given: Arguments
     }
     isRunning.current = false;
     setState({ busy: false, problem });
+    return problem === null;
   }
   return { ...state, run, again: () => void (last.current && run(...last.current)) };
 }

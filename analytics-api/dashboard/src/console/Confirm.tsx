@@ -27,6 +27,9 @@ export function Confirm({ label, of, children, yes, action }: Props) {
     else if (wasOpen.current) begin.current?.focus();
     wasOpen.current = isOpen;
   }, [isOpen]);
+  const confirm = async () => {
+    if (await action.run()) setOpen(false);
+  };
   if (!isOpen) {
     return (
       <button ref={begin} type="button" class="quiet" onClick={() => setOpen(true)} aria-label={`${label}: ${of}`}>
@@ -41,7 +44,7 @@ export function Confirm({ label, of, children, yes, action }: Props) {
       </legend>
       <div>{children}</div>
       <div class="row">
-        <button type="button" disabled={action.busy} onClick={() => void action.run()}>
+        <button type="button" disabled={action.busy} onClick={() => void confirm()}>
           {yes}
         </button>
         <button ref={keep} type="button" class="quiet" onClick={() => setOpen(false)}>
