@@ -11,7 +11,7 @@
 //! | [`User`] | a person, as an identity provider names them |
 //! | [`Member`], [`AccountMembership`], [`AccountRole`] | a person in an account, and rights |
 //! | [`Invitation`] | how other people get into an account |
-//! | [`ReportSubscription`], [`MailedReport`] | mails about numbers: who wants them; what they say |
+//! | [`ReportSubscription`], [`MailedReport`] | mails about numbers: who wants them, contents |
 //! | [`UserSession`], [`LoginLink`] | a person in a browser; a sign-in without a provider |
 //! | [`Entry`] | the content that a publisher lists |
 //! | [`Page`], [`Cursor`] | lists in parts |

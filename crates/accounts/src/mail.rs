@@ -18,6 +18,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use sqlx::any::AnyRow;
 use sqlx::{Any, Transaction};
 
 use crate::erasure::{self, Erasure, ErasureState};
@@ -186,35 +187,49 @@ impl Accounts {
         let question = sqlx::query(question).bind(id).bind(now_ms);
         let row = question.fetch_one(&self.pool).await?;
         let kind: MailKind = row.parsed("kind")?;
-        let invitation = match row.value::<Option<String>>("invitation_id")? {
-            Some(invitation_id) => self.invitation_mail(&invitation_id, now_ms).await?,
-            None => None,
+        let found = if let Some(invitation_id) = row.value::<Option<String>>("invitation_id")? {
+            let mail = self.invitation_mail(&invitation_id, now_ms).await?;
+            mail.map(|(to, about)| (Some(to), about))
+        } else if row.value::<Option<String>>("user_id")?.is_some() {
+            self.report_mail(id, now_ms).await?
+        } else {
+            self.account_mail(&row, kind, now_ms).await?
         };
-        if let Some((to, about)) = invitation {
-            return Ok(Some(ClaimedMail {
-                id: id.to_owned(),
-                kind,
-                to,
-                about,
-                attempts: row.value("attempts")?,
-            }));
-        }
-        let mut to: Option<String> = row.value("email")?;
+        let Some((to, about)) = found else {
+            self.end_mail(id, holder, "moot", "").await?;
+            return Ok(None);
+        };
+        let Some(to) = to else {
+            let problem = "nobody whom the mail is for has an e-mail address";
+            self.requeue(id, holder, now_ms.saturating_add(NO_ADDRESS_MS), problem)
+                .await?;
+            return Ok(None);
+        };
+        Ok(Some(ClaimedMail {
+            id: id.to_owned(),
+            kind,
+            to,
+            about,
+            attempts: row.value("attempts")?,
+        }))
+    }
+
+    /// Recipient, if the account has one, and subject of a mail about an erasure or a domain. `None`
+    /// if it isn't true any more.
+    async fn account_mail(
+        &self,
+        row: &AnyRow,
+        kind: MailKind,
+        now_ms: i64,
+    ) -> Result<Option<(Option<String>, MailSubject)>, AccountsError> {
+        let to: Option<String> = row.value("email")?;
         let facts = MailFacts {
             expires_at_ms: row.value("expires_at_ms")?,
             is_suspended: row.value::<Option<i64>>("suspended_expires_at_ms")?.is_some(),
             contest_is_so: row.flag("contest_is_so")?,
             queued_at_ms: row.value("created_at_ms")?,
         };
-        let is_report = row.value::<Option<String>>("user_id")?.is_some();
         let about = match row.value::<Option<String>>("erasure_id")? {
-            None if is_report => match self.report_mail(id, now_ms).await? {
-                Some((address, about)) => {
-                    to = address;
-                    Some(about)
-                }
-                None => None,
-            },
             // Who had no address when it was queued gets none, and who has none any more neither.
             Some(_) if to.is_none() || facts.queued_at_ms.saturating_add(OLD_NEWS_MS) <= now_ms => None,
             Some(erasure_id) => {
@@ -232,26 +247,7 @@ impl Accounts {
                 }),
             },
         };
-        let Some(about) = about else {
-            self.end_mail(id, holder, "moot", "").await?;
-            return Ok(None);
-        };
-        let Some(to) = to else {
-            let problem = match is_report {
-                true => "the person has no e-mail address",
-                false => "the account has no user with an e-mail address",
-            };
-            self.requeue(id, holder, now_ms.saturating_add(NO_ADDRESS_MS), problem)
-                .await?;
-            return Ok(None);
-        };
-        Ok(Some(ClaimedMail {
-            id: id.to_owned(),
-            kind,
-            to,
-            about,
-            attempts: row.value("attempts")?,
-        }))
+        Ok(about.map(|about| (to, about)))
     }
 
     /// The server took it.
