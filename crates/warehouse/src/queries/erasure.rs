@@ -64,7 +64,7 @@ impl MetadataRows {
 type Blank = (&'static str, &'static str);
 
 /// `client` without its key's algorithm, and what of `usage` can name a person.
-const RECEIPT_BLANKS: [Blank; 11] = [
+const RECEIPT_BLANKS: &[Blank] = &[
     ("client_id", "toUUID('00000000-0000-0000-0000-000000000000')"),
     ("client_name", "''"),
     ("client_version", "''"),
@@ -78,23 +78,17 @@ const RECEIPT_BLANKS: [Blank; 11] = [
     ("researcher_id", "''"),
 ];
 
-/// Columns of [`RECEIPT_BLANKS`] that can name a person.
-const PERSON_BLANKS: [Blank; 5] = [
-    ("context", "''"),
-    ("query_id", "''"),
-    ("session_id", "''"),
-    ("study_id", "''"),
-    ("researcher_id", "''"),
-];
+/// Columns of [`RECEIPT_BLANKS`] that can name a person: those behind `stamp`.
+const PERSON_BLANKS: &[Blank] = RECEIPT_BLANKS.split_at(6).1;
 
 /// The bytes have everything.
-const EVIDENCE_BLANKS: [Blank; 1] = [(
+const EVIDENCE_BLANKS: &[Blank] = &[(
     "arrival",
     "(toDateTime64(0, 3, 'UTC'), toUInt128(0), '', toFixedString('', 32), '')",
 )];
 
 /// The bytes hold everything, and what was found may quote them.
-const REJECTED_BLANKS: [Blank; 7] = [
+const REJECTED_BLANKS: &[Blank] = &[
     ("client_id", "NULL"),
     ("key_fingerprint", "toFixedString('', 32)"),
     ("detail", "''"),
@@ -104,15 +98,33 @@ const REJECTED_BLANKS: [Blank; 7] = [
     ("request_signature", "NULL"),
 ];
 
-/// A table with data of clients: the columns that date its rows, and the columns that are blanked.
-type ErasedTable = (&'static SchemaTable, &'static [&'static str], &'static [Blank]);
+/// A table with data of clients.
+struct ErasedTable {
+    table: &'static SchemaTable,
+    /// Columns that date its rows.
+    times: &'static [&'static str],
+    /// Columns that are blanked.
+    blanks: &'static [Blank],
+}
 
-static ERASED_RECEIPTS: ErasedTable = (&RECEIPTS, &["timestamp", "received_at"], &RECEIPT_BLANKS);
-static ERASED_REJECTED: ErasedTable = (&REJECTED, &["received_at"], &REJECTED_BLANKS);
-static ERASED_EVIDENCE: ErasedTable = (&EVIDENCE, &["timestamp", "tupleElement(arrival, 1)"], &EVIDENCE_BLANKS);
+static ERASED_RECEIPTS: ErasedTable = ErasedTable {
+    table: &RECEIPTS,
+    times: &["timestamp", "received_at"],
+    blanks: RECEIPT_BLANKS,
+};
+static ERASED_REJECTED: ErasedTable = ErasedTable {
+    table: &REJECTED,
+    times: &["received_at"],
+    blanks: REJECTED_BLANKS,
+};
+static ERASED_EVIDENCE: ErasedTable = ErasedTable {
+    table: &EVIDENCE,
+    times: &["timestamp", "tupleElement(arrival, 1)"],
+    blanks: EVIDENCE_BLANKS,
+};
 
 /// Columns of a request's technical data that identify its origin.
-const ADDRESS_BLANKS: [Blank; 1] = [("client_address", "''")];
+const ADDRESS_BLANKS: &[Blank] = &[("client_address", "''")];
 
 impl Warehouse {
     /// Number of rows of the erasure that still identify their clients, or its person; 0 once it is
@@ -121,8 +133,8 @@ impl Warehouse {
         let mut left = MetadataRows::default();
         for whose in conditions(&erasure.scope) {
             let count = async |of: &ErasedTable, also: &str| {
-                let rows = rows_of(of.1, erasure.before_ms, of.2);
-                self.count_of(of.0, &format!("{rows} AND {whose}{also}")).await
+                let rows = rows_of(of.times, erasure.before_ms, of.blanks);
+                self.count_of(of.table, &format!("{rows} AND {whose}{also}")).await
             };
             let Some(person) = &erasure.person else {
                 left.receipts += count(&ERASED_RECEIPTS, "").await?;
@@ -147,22 +159,22 @@ impl Warehouse {
     pub async fn erase_metadata(&self, erasure: &MetadataErasure) -> Result<(), WarehouseError> {
         for whose in conditions(&erasure.scope) {
             let blank = async |of: &ErasedTable, blanks: &[Blank], also: &str| {
-                let rows = rows_of(of.1, erasure.before_ms, of.2);
-                self.blank(of.0, blanks, &format!("{rows} AND {whose}{also}")).await
+                let rows = rows_of(of.times, erasure.before_ms, of.blanks);
+                self.blank(of.table, blanks, &format!("{rows} AND {whose}{also}")).await
             };
             let Some(person) = &erasure.person else {
                 for of in [&ERASED_RECEIPTS, &ERASED_REJECTED, &ERASED_EVIDENCE] {
-                    blank(of, of.2, "").await?;
+                    blank(of, of.blanks, "").await?;
                 }
                 continue;
             };
-            blank(&ERASED_REJECTED, &REJECTED_BLANKS, &person.in_rejected()).await?;
+            blank(&ERASED_REJECTED, REJECTED_BLANKS, &person.in_rejected()).await?;
             // Evidence doesn't say whose it is, so it goes before the receipts that do. Blanked
             // receipts aren't found any more, so each page is the first.
             while let Some(ids) = self.receipts_of_person(erasure, &whose, person, None).await? {
-                blank(&ERASED_EVIDENCE, &EVIDENCE_BLANKS, &among(&ids)).await?;
+                blank(&ERASED_EVIDENCE, EVIDENCE_BLANKS, &among(&ids)).await?;
                 let these = format!("{}{}", person.in_receipts(), among(&ids));
-                blank(&ERASED_RECEIPTS, &PERSON_BLANKS, &these).await?;
+                blank(&ERASED_RECEIPTS, PERSON_BLANKS, &these).await?;
             }
         }
         Ok(())
@@ -177,7 +189,7 @@ impl Warehouse {
         person: &ErasedPerson,
         after: Option<String>,
     ) -> Result<Option<Vec<String>>, WarehouseError> {
-        let rows = rows_of(ERASED_RECEIPTS.1, erasure.before_ms, &PERSON_BLANKS);
+        let rows = rows_of(ERASED_RECEIPTS.times, erasure.before_ms, PERSON_BLANKS);
         let after = after.map_or_else(String::new, |after| format!(" AND receipt_id > toUUID('{after}')"));
         let sql = format!(
             "SELECT toString(receipt_id) FROM receipts WHERE {rows} AND {whose}{}{after}
@@ -191,10 +203,10 @@ impl Warehouse {
     /// Takes the addresses out of everyone's refusals received before `before_ms` (milliseconds
     /// since the Unix epoch); how many there were.
     pub async fn blank_addresses(&self, before_ms: i64) -> Result<u64, WarehouseError> {
-        let condition = rows_of(&["received_at"], before_ms, &ADDRESS_BLANKS);
+        let condition = rows_of(&["received_at"], before_ms, ADDRESS_BLANKS);
         let found = self.count_of(&REJECTED, &condition).await?;
         if found > 0 {
-            self.blank(&REJECTED, &ADDRESS_BLANKS, &condition).await?;
+            self.blank(&REJECTED, ADDRESS_BLANKS, &condition).await?;
         }
         Ok(found)
     }
