@@ -38,6 +38,8 @@ pub(super) struct AccountNumbers<'a> {
     month: OnceCell<PeriodReport>,
     days: OnceCell<[DayUse; 2]>,
     last_use: OnceCell<Option<i64>>,
+    /// Operators that are new in the last days.
+    lately_new: OnceCell<Vec<Share>>,
 }
 
 /// Uses of a day.
@@ -74,6 +76,7 @@ impl<'a> AccountNumbers<'a> {
             month: OnceCell::new(),
             days: OnceCell::new(),
             last_use: OnceCell::new(),
+            lately_new: OnceCell::new(),
         }
     }
 
@@ -115,11 +118,22 @@ impl<'a> AccountNumbers<'a> {
     /// Operators that are new since an instant, or in the last days, and from when on their uses
     /// are counted.
     pub(super) async fn operators_since(&self, since_ms: i64) -> Result<Vec<(i64, Share)>, Failure> {
-        let from_ms = since_ms.max(self.complete_ms - NEW_MS);
+        let lately_ms = self.complete_ms - NEW_MS;
+        let from_ms = since_ms.max(lately_ms);
+        // Who has had the alert for longer than that has the same ones.
+        let operators = if from_ms == lately_ms {
+            let lately_new = self.lately_new.get_or_try_init(|| self.new_operators(lately_ms));
+            lately_new.await?.clone()
+        } else {
+            self.new_operators(from_ms).await?
+        };
+        Ok(operators.into_iter().map(|operator| (from_ms, operator)).collect())
+    }
+
+    async fn new_operators(&self, from_ms: i64) -> Result<Vec<Share>, Failure> {
         let filter = self.filter(from_ms, self.complete_ms);
         let query = async |snapshot: Snapshot| new_operators(snapshot.usage(), &self.scope, &filter).await;
-        let (_, operators) = self.app.ask(self.account_id(), query).await?;
-        Ok(operators.into_iter().map(|operator| (from_ms, operator)).collect())
+        Ok(self.app.ask(self.account_id(), query).await?.1)
     }
 
     async fn period(&self, period: ReportPeriod) -> Result<PeriodReport, Failure> {
