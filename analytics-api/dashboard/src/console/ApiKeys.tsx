@@ -12,6 +12,7 @@ import { Confirm } from './Confirm';
 import { KeyForm, SCOPES } from './KeyForm';
 import { actorName, type Names, useNames } from './names';
 import { Pages, usePages } from './Pages';
+import { Select } from './Select';
 import { ShownOnce } from './ShownOnce';
 import { ACTIONS, Things } from './Things';
 
@@ -127,7 +128,7 @@ function State({ of: key }: { of: Key }) {
 }
 
 function Actions({ of: key, onMade }: { of: Key; onMade: (key: NewKey) => void }) {
-  const [overlap, setOverlap] = useState<string>('1d');
+  const [overlap, setOverlap] = useState<(typeof OVERLAPS)[number][0]>('1d');
   const revoke = useAction(async () => {
     await send('DELETE', `${PATH}/${key.keyId}`);
     refresh();
@@ -138,16 +139,12 @@ function Actions({ of: key, onMade }: { of: Key; onMade: (key: NewKey) => void }
       <div class="actions">
         {key.replacedBy === null && (
           <Confirm label="Replace" of={key.name} yes="Make the new key" action={rotate}>
-            <label class="pick">
-              <span>A new key that may do the same. This one ends</span>
-              <select value={overlap} onChange={(event) => setOverlap(event.currentTarget.value)}>
-                {OVERLAPS.map(([value, text]) => (
-                  <option key={value} value={value}>
-                    {text}
-                  </option>
-                ))}
-              </select>
-            </label>
+            <Select
+              name="A new key that may do the same. This one ends"
+              value={overlap}
+              options={OVERLAPS}
+              onSelect={setOverlap}
+            />
           </Confirm>
         )}
         <Confirm label="Revoke" of={key.name} yes="Revoke it" action={revoke}>

@@ -12,6 +12,7 @@ import { get, send, withQuery } from './api';
 import { Confirm } from './Confirm';
 import { actorName, type Names, useNames } from './names';
 import { Pages, usePages } from './Pages';
+import { Select } from './Select';
 import { ACTIONS, Things } from './Things';
 
 const PATH = '/api/v1/publisher/erasures';
@@ -101,7 +102,7 @@ function RequestForm() {
 
 /** One researcher or session, whose identifier is only sent. */
 function PersonForm() {
-  const [member, setMember] = useState<string>(PEOPLE[0][0]);
+  const [member, setMember] = useState<(typeof PEOPLE)[number][0]>('researcherId');
   const [id, setId] = useState('');
   const request = useAction(async () => {
     await send<Erasure>('POST', PATH, { [member]: id });
@@ -112,16 +113,7 @@ function PersonForm() {
     <div class="erase-form">
       <fieldset class="fields">
         <legend class="soft">Or one person, in all receipts until now</legend>
-        <label class="pick">
-          <span>Named as</span>
-          <select value={member} onChange={(event) => setMember(event.currentTarget.value)}>
-            {PEOPLE.map(([value, text]) => (
-              <option key={value} value={value}>
-                {text}
-              </option>
-            ))}
-          </select>
-        </label>
+        <Select name="Named as" value={member} options={PEOPLE} onSelect={setMember} />
         <label class="pick wide-field">
           <span>Identifier</span>
           <input

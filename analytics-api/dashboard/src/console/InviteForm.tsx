@@ -4,6 +4,7 @@ import { useState } from 'preact/hooks';
 import type { Person } from '../session';
 import { useAction } from './Action';
 import { ActionForm } from './ActionForm';
+import { Select } from './Select';
 
 type Role = Person['role'];
 
@@ -14,18 +15,8 @@ export const ROLES: Record<Role, string> = {
 };
 
 export function RolePick({ value, onPick }: { value: Role; onPick: (role: Role) => void }) {
-  return (
-    <label class="pick">
-      <span>Role</span>
-      <select value={value} onChange={(event) => onPick(event.currentTarget.value as Role)}>
-        {(Object.keys(ROLES) as Role[]).map((role) => (
-          <option key={role} value={role}>
-            {role}: {ROLES[role]}
-          </option>
-        ))}
-      </select>
-    </label>
-  );
+  const options = (Object.keys(ROLES) as Role[]).map((role) => [role, `${role}: ${ROLES[role]}`] as const);
+  return <Select name="Role" value={value} options={options} onSelect={onPick} />;
 }
 
 /** Without an address the invitation is a link, which the owner hands over. */

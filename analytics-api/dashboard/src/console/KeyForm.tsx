@@ -6,6 +6,7 @@ import { useAction } from './Action';
 import { ActionForm } from './ActionForm';
 import type { Domains, NewKey, Scope } from './answers';
 import { get, send } from './api';
+import { Select } from './Select';
 
 export const SCOPES: Record<Scope, string> = {
   read: 'read numbers and entries',
@@ -23,7 +24,7 @@ const LIVES = [
 export function KeyForm({ onMade }: { onMade: (name: string) => (key: NewKey) => void }) {
   const [name, setName] = useState('');
   const [scope, setScope] = useState<Scope[]>(['read']);
-  const [life, setLife] = useState<string>('1y');
+  const [life, setLife] = useState<(typeof LIVES)[number][0]>('1y');
   const [only, setOnly] = useState<string[]>([]);
   const asked = useAsk('domains', (signal) => get<Domains>('/api/v1/verification/status', signal));
   const own = asked.data?.domains.filter((one) => one.status === 'verified').map((one) => one.domain) ?? [];
@@ -48,16 +49,7 @@ export function KeyForm({ onMade }: { onMade: (name: string) => (key: NewKey) =>
           onInput={(event) => setName(event.currentTarget.value)}
         />
       </label>
-      <label class="pick">
-        <span>Works for</span>
-        <select value={life} onChange={(event) => setLife(event.currentTarget.value)}>
-          {LIVES.map(([value, text]) => (
-            <option key={value} value={value}>
-              {text}
-            </option>
-          ))}
-        </select>
-      </label>
+      <Select name="Works for" value={life} options={LIVES} onSelect={setLife} />
       <fieldset>
         <legend>May</legend>
         {(Object.keys(SCOPES) as Scope[]).map((one) => (
