@@ -214,8 +214,8 @@ impl Accounts {
         }))
     }
 
-    /// Recipient, if the account has one, and subject of a mail about an erasure or a domain. `None`
-    /// if it isn't true any more.
+    /// Recipient, if the account has one, and subject of a mail about an erasure or a domain.
+    /// `None` if it isn't true any more.
     async fn account_mail(
         &self,
         row: &AnyRow,
