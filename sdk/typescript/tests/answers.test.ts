@@ -53,6 +53,7 @@ test("acknowledgements are handed over with the bytes that they prove", async ()
   const batches: AcknowledgedBatch[] = [];
   const { client, gateway } = clientOf({
     batchReceiptsMax: 2,
+    batchDelayMs: 60_000,
     onAcknowledged: (batch) => {
       batches.push(batch);
       throw new Error("of the caller");

@@ -145,7 +145,8 @@ test("an answer that doesn't come is given up", async () => {
   };
   const client = new Client(optionsFor(gateway, { fetch: fetch as never, requestTimeoutMs: 20 }));
   await client.submit(USE);
-  assert.equal(client.state().retries, 1);
+  // A slow machine gives up answers that would have come, too.
+  assert.ok(client.state().retries >= 1);
   await client.close();
 });
 
@@ -280,6 +281,8 @@ test("requests at one time are bounded", async () => {
   const gateway = new FakeGateway();
   const fetch = async (url: string, init: object) => {
     most = Math.max(most, ++inFlight);
+    await until(() => most >= 3);
+    // Time for a fourth.
     await sleep(5);
     inFlight--;
     return gateway.fetch(url, init);
@@ -419,7 +422,7 @@ test("a record that nobody awaits and that fails is logged, counted and reported
   await until(() => failed.length === 9);
   assert.ok(await client.close());
   void client.record(USE);
-  await sleep(5);
+  await until(() => failed.length === 10);
   assert.deepEqual(counts["failed"], 10);
   assert.equal(counts["recorded"], 2);
   assert.ok(failed[0]?.[0] instanceof UseError && failed[0][1] === wrong);
