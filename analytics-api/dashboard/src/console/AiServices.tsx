@@ -9,6 +9,7 @@ import type { Operators, Services } from './answers';
 import { get, withQuery } from './api';
 import { Pages, usePages } from './Pages';
 import { Things } from './Things';
+import { Trusted } from './Trusted';
 
 const DAYS = 30;
 const DAY_MS = 86_400_000;
@@ -23,6 +24,7 @@ export function AiServices() {
         under any name: their uses are counted, and marked as unproven. All of the last {DAYS} days.
       </p>
       <Companies from={from} />
+      <Trusted />
       <Unproven from={from} />
     </>
   );

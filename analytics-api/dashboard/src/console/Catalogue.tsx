@@ -9,6 +9,7 @@ import { Allowed, may, useAction } from './Action';
 import type { Entries, Entry } from './answers';
 import { get, send, withQuery } from './api';
 import { Confirm } from './Confirm';
+import { EditEntry } from './EditEntry';
 import { Pages, usePages } from './Pages';
 import { ACTIONS, Things } from './Things';
 import { Upload } from './Upload';
@@ -69,7 +70,7 @@ export function Catalogue() {
           <>
             {entries.length === 0 && <p class="empty">{q ? `Nothing has “${q}” in it.` : 'Nothing is listed yet.'}</p>}
             {entries.length > 0 && (
-              <Things headings={['Title and address', 'Listed', ...(may('owner') ? [ACTIONS] : [])]}>
+              <Things headings={['Title and address', 'Listed', ...(may('editor') ? [ACTIONS] : [])]}>
                 {entries.map((entry) => (
                   <Row key={entry.entryId} entry={entry} />
                 ))}
@@ -97,12 +98,15 @@ function Row({ entry }: { entry: Entry }) {
         {entry.authors.length > 0 && <small>{entry.authors.join(', ')}</small>}
       </th>
       <td>{date(Date.parse(entry.createdAt), tz)}</td>
-      {may('owner') && (
+      {may('editor') && (
         <td>
           <div class="actions">
-            <Confirm label="Remove" of={entry.title} yes="Remove it" action={erase}>
-              Title and address are erased from the catalogue. Its uses stay counted.
-            </Confirm>
+            <EditEntry entry={entry} path={`${PATH}/${entry.entryId}`} />
+            {may('owner') && (
+              <Confirm label="Remove" of={entry.title} yes="Remove it" action={erase}>
+                Title and address are erased from the catalogue. Its uses stay counted.
+              </Confirm>
+            )}
           </div>
         </td>
       )}

@@ -1,4 +1,4 @@
-// A second question before what can't be taken back.
+// A second question: before what can't be taken back, or for the fields that a change needs.
 
 import type { ComponentChildren } from 'preact';
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
@@ -14,9 +14,11 @@ interface Props {
   /** Of the button that does it: "Revoke this key". */
   yes: string;
   action: Action<[]>;
+  /** Sets the fields to what is there. */
+  onOpen?: () => void;
 }
 
-export function Confirm({ label, of, children, yes, action }: Props) {
+export function Confirm({ label, of, children, yes, action, onOpen }: Props) {
   const [isOpen, setOpen] = useState(false);
   const begin = useRef<HTMLButtonElement>(null);
   const keep = useRef<HTMLButtonElement>(null);
@@ -30,28 +32,41 @@ export function Confirm({ label, of, children, yes, action }: Props) {
   const confirm = async () => {
     if (await action.run()) setOpen(false);
   };
+  const open = () => {
+    onOpen?.();
+    setOpen(true);
+  };
   if (!isOpen) {
     return (
-      <button ref={begin} type="button" class="quiet" onClick={() => setOpen(true)} aria-label={`${label}: ${of}`}>
+      <button ref={begin} type="button" class="quiet" onClick={open} aria-label={`${label}: ${of}`}>
         {label}
       </button>
     );
   }
   return (
-    <fieldset class="confirm" onKeyDown={(event) => event.key === 'Escape' && setOpen(false)}>
-      <legend class="unseen">
-        {label}: {of}
-      </legend>
-      <div>{children}</div>
-      <div class="row">
-        <button type="button" disabled={action.busy} onClick={() => void confirm()}>
-          {yes}
-        </button>
-        <button ref={keep} type="button" class="quiet" onClick={() => setOpen(false)}>
-          Leave it as it is
-        </button>
-      </div>
+    <form
+      class="confirm"
+      onKeyDown={(event) => event.key === 'Escape' && setOpen(false)}
+      onSubmit={(event) => {
+        event.preventDefault();
+        void confirm();
+      }}
+    >
+      <fieldset>
+        <legend class="unseen">
+          {label}: {of}
+        </legend>
+        <div>{children}</div>
+        <div class="row">
+          <button type="submit" disabled={action.busy}>
+            {yes}
+          </button>
+          <button ref={keep} type="button" class="quiet" onClick={() => setOpen(false)}>
+            Leave it as it is
+          </button>
+        </div>
+      </fieldset>
       <Outcome of={action} />
-    </fieldset>
+    </form>
   );
 }

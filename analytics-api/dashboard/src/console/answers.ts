@@ -89,6 +89,11 @@ export interface Entries {
   nextCursor: string | null;
 }
 
+/** Domains of the companies that the account trusts; none: every company. */
+export interface TrustedOperators {
+  operators: string[];
+}
+
 export interface Bulk {
   created: number;
   unchanged: number;

@@ -445,15 +445,44 @@ describe('the catalogue', () => {
       await page.getByText('1 entry listed. 1 were there already.').waitFor();
     }));
 
+  it('lets editors put an entry right, and says what is wrong with it', () =>
+    entered('editor', '#/settings/catalogue', async (page, allow) => {
+      allow(400, 403);
+      const edit = page.getByRole('button', { name: 'Edit: https://news.example/pasted' });
+      await edit.click();
+      await page.getByLabel('Title', { exact: true }).fill('Never saved');
+      await page.keyboard.press('Escape');
+      await edit.click();
+      expect(await page.getByLabel('Title', { exact: true }).inputValue()).toBe('https://news.example/pasted');
+      await accessible(page, 'an entry to edit');
+      await page.getByLabel('Address', { exact: true }).fill('https://elsewhere.example/pasted');
+      await page.getByRole('button', { name: 'Save it' }).click();
+      await page.getByRole('alert').getByText('elsewhere.example').waitFor();
+      await page.getByLabel('Address', { exact: true }).fill('https://news.example/put-right');
+      await page.getByLabel('Authors, one a line').fill(' Ada Byron\n\nB. Bolt, of the paper ');
+      await page.getByLabel('Title', { exact: true }).fill('Put right');
+      await page.keyboard.press('Enter');
+      const row = page.getByRole('row', { name: 'Put right' });
+      await row.getByText('news.example/put-right').waitFor();
+      await row.getByText('Ada Byron, B. Bolt, of the paper').waitFor();
+      expect(await page.getByRole('button', { name: 'Remove: Put right' }).count()).toBe(0);
+      await page.getByRole('button', { name: 'Edit: Put right' }).click();
+      expect(await page.getByLabel('Authors, one a line').inputValue()).toBe('Ada Byron\nB. Bolt, of the paper');
+      await page.getByLabel('Authors, one a line').fill('');
+      await page.getByRole('button', { name: 'Save it' }).click();
+      await expect.poll(() => row.getByText('Ada Byron').count()).toBe(0);
+    }));
+
   it('lets owners remove an entry, and readers search', async () => {
     await entered('owner', '#/settings/catalogue', async (page) => {
-      await page.getByRole('button', { name: 'Remove: https://news.example/pasted' }).click();
+      await page.getByRole('button', { name: 'Remove: Put right' }).click();
       await page.getByRole('button', { name: 'Remove it' }).click();
-      await expect.poll(() => page.getByRole('link', { name: 'https://news.example/pasted' }).count()).toBe(0);
+      await expect.poll(() => page.getByRole('link', { name: 'Put right' }).count()).toBe(0);
     });
     await entered('reader', '#/settings/catalogue', async (page) => {
       await page.getByText('Editors and owners list content').waitFor();
       expect(await page.getByLabel('File').count()).toBe(0);
+      expect(await page.getByRole('button', { name: /^Edit/ }).count()).toBe(0);
       await page.getByPlaceholder('Title or address').fill('nothing has this');
       await page.getByRole('button', { name: 'Search' }).click();
       await page.getByText('Nothing has “nothing has this” in it.').waitFor();
@@ -510,6 +539,38 @@ it('lists companies, and services that nobody has proven to be', () =>
     expect(await page.locator('.unproven tbody tr').count()).toBe(1);
     await accessible(page, 'AI services');
   }));
+
+it('counts as proven only uses of the companies that an account trusts', async () => {
+  await entered('editor', '#/settings/services', async (page, allow) => {
+    allow(400);
+    const atlas = (trust: string) => page.getByRole('row', { name: new RegExp(`^atlas.example ${trust}.* 1 1 `) });
+    await page.getByText('Every company that has proven its domain.').waitFor();
+    const field = page.getByLabel('Domain of a company');
+    await field.fill('no domain');
+    await page.getByRole('button', { name: 'Trust this company' }).click();
+    await page.locator('.trusted').getByRole('alert').waitFor();
+    await accessible(page, 'a company that is none');
+    await field.fill('other.example');
+    await page.keyboard.press('Enter');
+    await atlas('unproven').getByText('your account doesn’t trust it').waitFor();
+    await field.fill('atlas.example');
+    await page.keyboard.press('Enter');
+    await atlas('proven').waitFor();
+    await accessible(page, 'trusted companies');
+  });
+  await entered('reader', '#/settings/services', async (page) => {
+    await page.getByText('Editors and owners choose the companies').waitFor();
+    expect(await page.locator('.trusted tbody tr').allInnerTexts()).toEqual(['atlas.example', 'other.example']);
+  });
+  await entered('owner', '#/settings/services', async (page) => {
+    for (const name of ['atlas.example', 'other.example']) {
+      await page.getByRole('button', { name: `Remove: ${name}` }).click();
+      await page.getByRole('button', { name: 'Remove it from the list' }).click();
+      await expect.poll(() => page.getByRole('button', { name: `Remove: ${name}` }).count()).toBe(0);
+    }
+    await page.getByText('Every company that has proven its domain.').waitFor();
+  });
+});
 
 describe('erasures', () => {
   it('are requested and cancelled by owners, and seen by all', async () => {
