@@ -105,6 +105,16 @@ export async function settled(page: Page): Promise<void> {
   await page.waitForFunction(() => document.querySelectorAll('[aria-busy="true"]').length === 0);
 }
 
+/** The file of a panel's CSV button, by its lines. */
+export async function download(page: Page, title: string): Promise<{ name: string; header: string; lines: string[] }> {
+  const button = page.getByRole('button', { name: `Download CSV: ${title}` });
+  const [file] = await Promise.all([page.waitForEvent('download', { timeout: 120_000 }), button.click()]);
+  const [header = '', ...lines] = readFileSync(await file.path(), 'utf8')
+    .trimEnd()
+    .split('\r\n');
+  return { name: file.suggestedFilename(), header, lines };
+}
+
 /** axe finds nothing serious or critical. */
 export async function accessible(page: Page, state: string): Promise<void> {
   await page.evaluate(AXE);
