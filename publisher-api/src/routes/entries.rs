@@ -7,13 +7,17 @@ mod bulk;
 mod shape;
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use accounts::{Created, Domain, Entry, EntryFilter, Erased, Principal, Rectification, Rectified, Revision};
+use accounts::{
+    AccountsError, Created, Cursor, Domain, Entry, EntryFilter, Erased, Page, Principal, Rectification, Rectified,
+    Revision,
+};
 use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use http::{HeaderMap, StatusCode, Uri, header};
-use service::problem::Kind;
+use service::problem::{Kind, Problem};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use web::format::Format;
@@ -43,6 +47,8 @@ const PARAMETERS: &[&str] = &[
 const PAGE: u32 = 100;
 /// The longest `q`, in characters.
 const TEXT_CHARS_MAX: usize = 200;
+/// Time in which rows search for an entry that matches.
+const SEARCH_MAX: Duration = Duration::from_secs(2);
 const NDJSON: &str = "application/x-ndjson";
 const JSON: &str = "application/json";
 const MERGE_PATCH: &str = "application/merge-patch+json";
@@ -113,6 +119,8 @@ async fn create(
 /// A page may have fewer entries than `limit`, or none, and still a `nextCursor`: continue until
 /// there is none. An entry that is there all the while is shown once, whatever is written
 /// meanwhile. As rows (CSV, lines of JSON, Parquet), the last one has a `cursor` if there are more.
+/// A page without a row has no place for it, so the service searches for an entry that matches for
+/// two seconds. If it finds none, it answers 503, and `detail` has the `cursor` to continue with.
 #[utoipa::path(
     get, path = PATH, tag = "entries", security(("apiKey" = [])),
     params(
@@ -142,22 +150,18 @@ async fn list(
     let format = Format::wanted(&headers, &params)?;
     let bom = params.flag("bom")?;
     let limit = params.count("limit", accounts::ENTRY_PAGE_MAX)?.unwrap_or(PAGE);
-    let mut after = cursor(&params)?;
+    let after = cursor(&params)?;
     let filter = EntryFilter {
         key: principal.limit.clone(),
         ..filter(&params)?
     };
     let form = format.rows(bom);
-    let accounts = &app.deps.accounts;
-    let page = loop {
-        let page = accounts
-            .entry_page(&principal.account_id, &filter, after.as_ref(), limit)
-            .await?;
-        // The cursor of rows is in the last one: without a row it would be lost.
-        if page.next.is_none() || !page.items.is_empty() || form.is_none() {
-            break page;
-        }
-        after = page.next;
+    let (accounts, account_id, filter) = (&app.deps.accounts, &principal.account_id, &filter);
+    let read =
+        |after: Option<Cursor>| async move { accounts.entry_page(account_id, filter, after.as_ref(), limit).await };
+    let page = match form {
+        None => read(after).await?,
+        Some(_) => first_filled(after, SEARCH_MAX, read).await?,
     };
     let answer = ListAnswer {
         entries: page.items.into_iter().map(EntryBody::from).collect(),
@@ -172,6 +176,34 @@ async fn list(
             })?;
             Ok((format.file("entries"), rows).into_response())
         }
+    }
+}
+
+/// The first page with an entry, or the last one: the cursor of rows is in the last row, so an
+/// empty page would lose it.
+///
+/// # Errors
+/// 503 with the cursor if none is found in `time_max`.
+async fn first_filled<F: Future<Output = Result<Page<Entry>, AccountsError>>>(
+    mut after: Option<Cursor>,
+    time_max: Duration,
+    read: impl Fn(Option<Cursor>) -> F,
+) -> Result<Page<Entry>, Failure> {
+    let begin = Instant::now();
+    loop {
+        let page = read(after).await?;
+        let Some(next) = page.next.as_ref().filter(|_| page.items.is_empty()) else {
+            return Ok(page);
+        };
+        if begin.elapsed() >= time_max {
+            let detail = format!(
+                "no entry matched among those that could be checked in {} s: continue with `cursor={next}`, or request \
+                 JSON, whose pages may be empty",
+                time_max.as_secs()
+            );
+            return Err(Problem::new(Kind::AccountsUnavailable, detail).retry_after_s(1).into());
+        }
+        after = page.next;
     }
 }
 
@@ -393,6 +425,37 @@ fn filter(params: &Params) -> Result<EntryFilter, InvalidQuery> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[tokio::test]
+    async fn rows_search_for_an_entry_in_bounded_time() {
+        let at = |created_at_ms| Cursor {
+            created_at_ms,
+            id: "00000000-0000-4000-8000-000000000001".to_owned(),
+        };
+        // Nothing matches, however many pages are read.
+        let empty = |after: Option<Cursor>| async move {
+            let next = at(after.map_or(1_000, |after| after.created_at_ms) - 1);
+            Ok(Page {
+                items: Vec::new(),
+                next: Some(next),
+            })
+        };
+        let failure = first_filled(None, Duration::ZERO, empty).await.unwrap_err();
+        assert_eq!(
+            (failure.0.kind, failure.0.retry_after_s),
+            (Kind::AccountsUnavailable, Some(1))
+        );
+        let wanted = format!("continue with `cursor={}`", at(999));
+        assert!(failure.0.detail.contains(&wanted), "{}", failure.0.detail);
+        // The third page is the last.
+        let last = |after: Option<Cursor>| async move {
+            let mut page = empty(after).await?;
+            page.next = page.next.filter(|next| next.created_at_ms > 997);
+            Ok(page)
+        };
+        let page = first_filled(None, SEARCH_MAX, last).await.unwrap();
+        assert_eq!((page.items.len(), page.next), (0, None));
+    }
 
     #[test]
     fn states_travel_as_entity_tags() {
