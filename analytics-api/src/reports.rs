@@ -3,22 +3,27 @@
 //!
 //! - `periods`: which week, month and day is the last whole one
 //! - `numbers`: what an account's mails say, by the queries of the dashboard
+//! - `checked`: until when an account needs no query
 //!
 //! A period is over once `completeThrough` has passed its end, so its numbers are those of the
 //! dashboard, and after an outage the newest period alone is reported. Any number of replicas may
 //! do rounds: a mail's identifier is its occasion, so the store has it once. A lease would save
 //! queries only.
 
+mod checked;
 mod numbers;
 mod periods;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use accounts::{MailKind, MailedReport, ReportSubscription, SubscribedAccount};
+use metrics::{gauge, histogram};
+use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 use web::Failure;
 
+use self::checked::{CheckedAccounts, NextChecks};
 use self::numbers::AccountNumbers;
 use self::periods::Periods;
 use crate::Deps;
@@ -34,6 +39,7 @@ const DAY_USES_MIN: u64 = 100;
 /// Does rounds over all accounts with subscriptions.
 pub struct Reporter {
     app: Arc<AnalyticsState>,
+    checked: Mutex<CheckedAccounts>,
 }
 
 impl Reporter {
@@ -44,12 +50,16 @@ impl Reporter {
     }
 
     pub(crate) fn of(app: Arc<AnalyticsState>) -> Self {
-        Self { app }
+        Self {
+            app,
+            checked: Mutex::default(),
+        }
     }
 
     /// Does rounds until it is aborted.
     pub(crate) async fn watch(self) {
         let pause = Duration::from_millis(self.app.config.reports_interval_ms);
+        self.ended_well();
         loop {
             tokio::time::sleep(pause).await;
             match self.round().await {
@@ -69,14 +79,21 @@ impl Reporter {
     /// # Errors
     /// The account store fails, or nobody knows through which instant the numbers are complete.
     pub async fn round(&self) -> Result<u64, Failure> {
+        let begin = Instant::now();
+        let mut last = self.checked.lock().await;
         let complete_ms = self.app.snapshot().await?.reading.complete_ms;
         let accounts = &self.app.deps.accounts;
-        let (mut queued, mut after) = (0, String::new());
+        let (mut queued, mut failing, mut after) = (0, 0_u32, String::new());
+        let mut checked = CheckedAccounts::default();
         while let Some(account) = accounts.next_subscribed_account(&after).await? {
             after.clone_from(&account.principal.account_id);
-            match self.report(account, complete_ms).await {
-                Ok(mails) => queued += mails,
+            match self.report(&account, last.take(&account), complete_ms).await {
+                Ok((mails, next)) => {
+                    queued += mails;
+                    checked.insert(account, next);
+                }
                 Err(failure) => {
+                    failing += 1;
                     let why = failure.0.detail;
                     tracing::warn!(
                         account_id = after,
@@ -86,34 +103,59 @@ impl Reporter {
                 }
             }
         }
+        *last = checked;
+        histogram!("receipts_mails_round_seconds").record(begin.elapsed().as_secs_f64());
+        gauge!("receipts_mails_accounts_failing").set(failing);
+        if failing == 0 {
+            self.ended_well();
+        }
         Ok(queued)
     }
 
-    /// Queues what is due of an account. Without a verified domain it has no numbers.
-    async fn report(&self, account: SubscribedAccount, complete_ms: i64) -> Result<u64, Failure> {
-        let SubscribedAccount {
-            principal,
-            subscriptions,
-        } = account;
-        let Ok(access) = Access::of(&Arc::new(principal)) else {
-            return Ok(0);
+    /// Publishes that there is nothing to catch up with now.
+    #[allow(clippy::cast_precision_loss)] // Milliseconds of this age fit 2^53.
+    fn ended_well(&self) {
+        let now_ms = self.app.deps.accounts.now_ms();
+        gauge!("receipts_mails_round_good_timestamp_seconds").set(now_ms as f64 / 1e3);
+    }
+
+    /// Queues what is due of an account, and returns when to check again. Without a verified domain
+    /// it has no numbers.
+    async fn report(
+        &self,
+        account: &SubscribedAccount,
+        mut next: NextChecks,
+        complete_ms: i64,
+    ) -> Result<(u64, NextChecks), Failure> {
+        let Ok(access) = Access::of(&Arc::new(account.principal.clone())) else {
+            return Ok((0, next));
         };
         let now_ms = self.app.deps.accounts.now_ms();
-        let numbers = AccountNumbers::new(&self.app, access, complete_ms);
         let due = AccountReports {
             periods: Periods::before(complete_ms).ok_or_else(Failure::internal)?,
-            is_outage: now_ms.saturating_sub(complete_ms) > OUTAGE_MS,
             app: &self.app,
-            numbers,
+            numbers: AccountNumbers::new(&self.app, access, complete_ms),
         };
         let mut queued = 0;
-        for subscription in &subscriptions {
-            queued += due.periodic(subscription).await?;
-            queued += due.new_operators(subscription).await?;
-            queued += due.unproven(subscription).await?;
-            queued += due.silence(subscription).await?;
+        if complete_ms >= next.hourly_ms {
+            for member in &account.subscriptions {
+                queued += due.periodic(member).await?;
+                queued += due.new_operators(member).await?;
+                queued += due.unproven(member).await?;
+            }
+            let tomorrow_ms = due.periods.day.to_ms + periods::DAY_MS;
+            next.hourly_ms = tomorrow_ms.min(complete_ms + periods::HOUR_MS);
         }
-        Ok(queued)
+        let is_outage = now_ms.saturating_sub(complete_ms) > OUTAGE_MS;
+        if complete_ms >= next.silence_ms && !is_outage {
+            next.silence_ms = i64::MAX;
+            for member in &account.subscriptions {
+                let (mails, check_ms) = due.silence(member).await?;
+                queued += mails;
+                next.silence_ms = next.silence_ms.min(check_ms);
+            }
+        }
+        Ok((queued, next))
     }
 }
 
@@ -122,7 +164,6 @@ struct AccountReports<'a> {
     app: &'a AnalyticsState,
     numbers: AccountNumbers<'a>,
     periods: Periods,
-    is_outage: bool,
 }
 
 impl AccountReports<'_> {
@@ -187,21 +228,24 @@ impl AccountReports<'_> {
         self.queue(member, &occasion, &report).await
     }
 
-    /// Receipts that stopped coming: one mail for each day on which the last use was.
-    async fn silence(&self, member: &ReportSubscription) -> Result<u64, Failure> {
-        let Some(hours) = member.silent_hours.filter(|_| !self.is_outage) else {
-            return Ok(0);
+    /// Receipts that stopped coming: one mail for each day on which the last use was. Returns also
+    /// when to check again: newer uses only put off when it is due.
+    async fn silence(&self, member: &ReportSubscription) -> Result<(u64, i64), Failure> {
+        let Some(hours) = member.silent_hours else {
+            return Ok((0, i64::MAX));
         };
+        let complete_ms = self.numbers.complete_ms;
+        let in_an_hour_ms = complete_ms + periods::HOUR_MS;
         let Some(last_ms) = self.numbers.last_use().await? else {
-            return Ok(0);
+            return Ok((0, in_an_hour_ms));
         };
-        let silent_ms = self.numbers.complete_ms.saturating_sub(last_ms);
-        if silent_ms < i64::from(hours) * periods::HOUR_MS {
-            return Ok(0);
+        let due_ms = last_ms.saturating_add(i64::from(hours) * periods::HOUR_MS);
+        if complete_ms < due_ms {
+            return Ok((0, due_ms));
         }
         let report = MailedReport::Silence { last_ms, hours };
         let occasion = last_ms.div_euclid(periods::DAY_MS).to_string();
-        self.queue(member, &occasion, &report).await
+        Ok((self.queue(member, &occasion, &report).await?, in_an_hour_ms))
     }
 
     async fn has(&self, member: &ReportSubscription, kind: MailKind, occasion: &str) -> Result<bool, Failure> {

@@ -88,6 +88,7 @@ fn main() -> ExitCode {
         reports::a_day_above_the_limit_is_reported_once_after_one_that_was_not,
         reports::a_silence_is_reported_once_and_not_in_an_outage,
         reports::what_fails_is_reported_by_the_next_round,
+        reports::what_can_not_have_changed_is_not_queried_again,
         availability::watermark,
         availability::published_progress,
         availability::the_watermark_is_read_before_the_query,

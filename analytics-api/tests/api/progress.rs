@@ -10,6 +10,8 @@ use warehouse::{PartitionProgress, ShardProgress, VerdictsPosition, WarehouseErr
 #[derive(Default)]
 pub(crate) struct FakeProgress {
     pub(crate) complete_ms: AtomicI64,
+    /// How often it was read: for each query of an account once, if none is cached.
+    pub(crate) reads: AtomicU64,
     /// The next offset of each partition of `receipts`.
     pub(crate) next_offset: AtomicU64,
     /// The next record of `verdicts`.
@@ -22,6 +24,7 @@ pub(crate) struct FakeProgress {
 
 impl Progress for FakeProgress {
     fn shards(&self) -> BoxFuture<'_, Result<Vec<ShardProgress>, WarehouseError>> {
+        self.reads.fetch_add(1, Ordering::SeqCst);
         let complete_ms = self.complete_ms.load(Ordering::SeqCst);
         let partition = |partition, complete_through_ms| PartitionProgress {
             epoch: 1,

@@ -116,14 +116,26 @@ impl World {
     }
 
     fn reporter(&self) -> Reporter {
+        Self::reporter_on(self.deps.clone())
+    }
+
+    fn reporter_on(deps: Deps) -> Reporter {
         let config = AnalyticsConfig {
             watermark_age_ms_max: 0,
             ..AnalyticsConfig::default()
         };
-        Reporter::new(config, self.deps.clone())
+        Reporter::new(config, deps)
     }
 
-    /// The number of mails that a round queues.
+    /// The number of mails that a round queues, and of its queries: each reads the progress first,
+    /// as the round does.
+    async fn counted_round(&self, reporter: &Reporter) -> (u64, u64) {
+        let before = self.progress.reads.load(Ordering::SeqCst);
+        let mails = reporter.round().await.unwrap();
+        (mails, self.progress.reads.load(Ordering::SeqCst) - before - 1)
+    }
+
+    /// The number of mails that a round queues after a restart.
     async fn round(&self) -> u64 {
         self.reporter().round().await.unwrap()
     }
@@ -428,8 +440,10 @@ pub(crate) async fn what_fails_is_reported_by_the_next_round(stack: &Stack) {
         warehouse: Warehouse::new(&gone, &WarehouseConfig::default()).unwrap(),
         ..world.deps.clone()
     };
-    let failing = Reporter::new(AnalyticsConfig::default(), deps);
-    assert_eq!(failing.round().await.unwrap(), 0);
+    let failing = World::reporter_on(deps);
+    for _ in 0..2 {
+        assert_eq!(world.counted_round(&failing).await, (0, 1));
+    }
     // Without progress nobody knows what is complete.
     world.progress.away.store(true, Ordering::SeqCst);
     assert!(world.reporter().round().await.is_err());
@@ -438,5 +452,72 @@ pub(crate) async fn what_fails_is_reported_by_the_next_round(stack: &Stack) {
     assert_eq!(world.mails().await[0].0, "others.example@mail.test");
     world.choose(&world.user, none).await;
     assert!(store.choose_reports(&account_id, &homeless.id, &none).await.unwrap());
+    world.deps.accounts.close().await;
+}
+
+pub(crate) async fn what_can_not_have_changed_is_not_queried_again(stack: &Stack) {
+    let world = World::new(stack, "quiet.example", "2026-03-01T00:00:00Z").await;
+    let mut choice = ReportChoice {
+        weekly: true,
+        new_operator: true,
+        unproven_percent: Some(30),
+        silent_hours: Some(24),
+        ..ReportChoice::default()
+    };
+    world.choose(&world.user, choice).await;
+    world
+        .insert(&[
+            used("2026-03-09T10:00:00Z", 1, "known.example", 100),
+            used("2026-03-10T10:00:00Z", 1, "known.example", 100),
+        ])
+        .await;
+    let reporter = world.reporter();
+    let round = async |at: &str| {
+        world.complete(&format!("2026-03-{at}"), MINUTE_MS);
+        world.counted_round(&reporter).await
+    };
+    let names = async || {
+        let mails = world.mails().await.into_iter();
+        let name = |(_, report)| format!("{report:?}").split(' ').next().unwrap().to_owned();
+        let mut names: Vec<_> = mails.map(name).collect();
+        names.sort_unstable();
+        names
+    };
+    // The week's two queries, and one for each alert. `known.example` is new.
+    assert_eq!(round("10T12:00:00Z").await, (2, 5));
+    world.mails().await;
+    assert_eq!(round("10T12:05:00Z").await, (0, 0));
+    assert_eq!(round("10T12:59:59.999Z").await, (0, 0));
+    // Operators may be new, and receipts of yesterday late.
+    assert_eq!(round("10T13:00:00Z").await, (0, 2));
+    world
+        .insert(&[
+            used("2026-03-10T13:01:00Z", 2, "lyra.example", 1),
+            used("2026-03-09T13:00:00Z", 3, "", 100),
+        ])
+        .await;
+    assert_eq!(round("10T13:05:00Z").await, (0, 0));
+    assert_eq!(round("10T14:00:00Z").await, (2, 2));
+    assert_eq!(names().await, ["NewOperator", "Unproven"]);
+    // The day is mailed, so its share isn't queried any more.
+    assert_eq!(round("10T15:00:00Z").await, (0, 1));
+    // A day ends before the hour does.
+    assert_eq!(round("10T23:30:00Z").await, (0, 1));
+    assert_eq!(round("10T23:59:00Z").await, (0, 0));
+    assert_eq!(round("11T00:00:00Z").await, (0, 2));
+    // Silence since the last use that was read is due, but there is a newer one.
+    world
+        .insert(&[used("2026-03-10T20:00:00Z", 1, "known.example", 1)])
+        .await;
+    assert_eq!(round("11T10:00:00Z").await, (0, 3));
+    assert_eq!(round("11T10:05:00Z").await, (0, 0));
+    // What was checked for other choices doesn't count.
+    choice.silent_hours = Some(13);
+    world.choose(&world.user, choice).await;
+    assert_eq!(round("11T10:10:00Z").await, (1, 3));
+    assert_eq!(names().await, ["Silence"]);
+    assert_eq!(round("11T10:15:00Z").await, (0, 0));
+    assert_eq!(round("11T11:10:00Z").await, (0, 3));
+    world.choose(&world.user, ReportChoice::default()).await;
     world.deps.accounts.close().await;
 }

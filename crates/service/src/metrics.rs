@@ -98,8 +98,11 @@ pub const METRICS: &[MetricDoc] = rows! {
     Counter "receipts_limiter_fallback_total" "requests" ["reason"] "Requests counted in this process alone: Redis was away, timed_out, refused, or too many were waiting (busy).";
     Histogram "receipts_limiter_redis_seconds" "seconds" [] "Time of the limiter's question to Redis, answered ones only.";
     Counter "receipts_outbound_requests_total" "requests" ["kind", "outcome"] "Requests to addresses that others named (get, post) and questions to the DNS (txt), by what came of them: answered, or why not.";
-    Counter "receipts_mails_total" "mails" ["outcome"] "Mails about verifications that end, by outcome: sent, failed (tried again), or refused by the server permanently.";
-    Gauge "receipts_mails_waiting" "mails" [] "Mails about verifications that end, queued and not sent yet.";
+    Gauge "receipts_mails_accounts_failing" "accounts" [] "Accounts whose mails about numbers failed in this replica's last round; the next one tries again.";
+    Gauge "receipts_mails_round_good_timestamp_seconds" "seconds" [] "When a round of mails about numbers last ended without a failing account, since the Unix epoch; at first the start of the process.";
+    Histogram "receipts_mails_round_seconds" "seconds" [] "Time of a round of mails about numbers over all accounts with subscriptions.";
+    Counter "receipts_mails_total" "mails" ["outcome"] "Mails of every kind (domains, erasures, invitations, numbers), by outcome: sent, failed (tried again), or refused by the server permanently.";
+    Gauge "receipts_mails_waiting" "mails" [] "Mails of every kind, queued and not sent yet.";
     Gauge "receipts_live_streams" "streams" [] "Live streams (server-sent events) that are open.";
     Gauge "receipts_live_scopes" "scopes" [] "Publishers and days that live streams are open for: each is queried once, however many listen.";
     Counter "receipts_live_refused_total" "streams" ["reason"] "Live streams refused: the account or the key had as many as it may (account, key), or all together had (full).";

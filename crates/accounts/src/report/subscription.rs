@@ -48,7 +48,7 @@ pub struct ReportSubscription {
 }
 
 /// An account whose members have subscriptions.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SubscribedAccount {
     /// Whoever reads the numbers: the first of them, for all.
     pub principal: Principal,
