@@ -10,7 +10,7 @@ use warehouse::{PartitionProgress, ShardProgress, VerdictsPosition, WarehouseErr
 #[derive(Default)]
 pub(crate) struct FakeProgress {
     pub(crate) complete_ms: AtomicI64,
-    /// How often it was read: for each query of an account once, if none is cached.
+    /// Number of reads: one for each query of an account, if none is cached.
     pub(crate) reads: AtomicU64,
     /// The next offset of each partition of `receipts`.
     pub(crate) next_offset: AtomicU64,

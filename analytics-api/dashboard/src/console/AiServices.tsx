@@ -53,8 +53,10 @@ function Companies({ from }: { from: string }) {
                     <small>Its domain is proven, and your account doesn’t trust it.</small>
                   )}
                 </th>
-                <td class="number">{count(one.uniqueClients)}</td>
-                <td class="number">
+                <td class="number" data-label="AI services: ">
+                  {count(one.uniqueClients)}
+                </td>
+                <td class="number" data-label="Uses: ">
                   {count(one.receiptCount)}
                   <small>{share(one.byTrust.proven, one.receiptCount)} proven</small>
                 </td>
@@ -97,7 +99,9 @@ function Unproven({ from }: { from: string }) {
                       </small>
                     )}
                   </th>
-                  <td class="number">{count(one.receiptCount)}</td>
+                  <td class="number" data-label="Uses: ">
+                    {count(one.receiptCount)}
+                  </td>
                 </tr>
               ))}
             </Things>

@@ -63,7 +63,9 @@ export function Rejected() {
                       </button>
                       <small>{REASONS[name] ?? ''}</small>
                     </th>
-                    <td class="number">{count(receipts)}</td>
+                    <td class="number" data-label="Receipts: ">
+                      {count(receipts)}
+                    </td>
                   </tr>
                 ))}
               </Things>
@@ -74,14 +76,16 @@ export function Rejected() {
       <Panel id="senders" title="From which AI service" asked={asked} rows={4}>
         {({ byClient }) => (
           <>
-            <p class="note">As the receipts state it, which isn’t proven.</p>
-            <Things headings={['AI service', { text: 'Receipts', as: 'number' }]}>
+            {byClient.length > 0 && <p class="note">As the receipts state it, which isn’t proven.</p>}
+            <Things headings={['AI service', { text: 'Receipts', as: 'number' }]} empty="None.">
               {byClient.map(({ clientId, refusals }) => (
                 <tr key={clientId}>
                   <th scope="row" class="name">
                     {nameOf(clientId) ?? 'It couldn’t be read'}
                   </th>
-                  <td class="number">{count(refusals)}</td>
+                  <td class="number" data-label="Receipts: ">
+                    {count(refusals)}
+                  </td>
                 </tr>
               ))}
             </Things>
@@ -89,20 +93,24 @@ export function Rejected() {
         )}
       </Panel>
       <Panel id="rejected" title="Newest" asked={asked} rows={8}>
-        {({ newest }) => (
-          <ul class="newest">
-            {newest.map((one) => (
-              <li key={`${one.requestId} ${one.receiptId} ${one.receivedAt}`}>
-                <time dateTime={one.receivedAt}>{dateTime(Date.parse(one.receivedAt), tz)}</time>
-                <span>
-                  {words(one.reason)}
-                  {one.clientId && ` · ${nameOf(one.clientId)}`}
-                </span>
-                <small>{one.detail}</small>
-              </li>
-            ))}
-          </ul>
-        )}
+        {({ newest }) =>
+          newest.length === 0 ? (
+            <p class="empty">None.</p>
+          ) : (
+            <ul class="newest">
+              {newest.map((one) => (
+                <li key={`${one.requestId} ${one.receiptId} ${one.receivedAt}`}>
+                  <time dateTime={one.receivedAt}>{dateTime(Date.parse(one.receivedAt), tz)}</time>
+                  <span>
+                    {words(one.reason)}
+                    {one.clientId && ` · ${nameOf(one.clientId)}`}
+                  </span>
+                  <small>{one.detail}</small>
+                </li>
+              ))}
+            </ul>
+          )
+        }
       </Panel>
     </>
   );

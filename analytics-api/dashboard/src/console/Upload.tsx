@@ -3,6 +3,7 @@
 import { useState } from 'preact/hooks';
 import { refresh, useAsk } from '../ask';
 import { count, plural } from '../format';
+import { Failed } from '../panels/Panel';
 import { Outcome, useAction } from './Action';
 import type { Bulk, Domains } from './answers';
 import { get, send } from './api';
@@ -56,7 +57,12 @@ export function Upload() {
     refresh();
   });
   // What a file has is checked against the domains.
-  if (!asked.data) return <div aria-busy="true" />;
+  if (!asked.data)
+    return asked.problem ? (
+      <Failed problem={asked.problem} retry={asked.retry} of="Add content" />
+    ) : (
+      <div aria-busy="true" />
+    );
   if (own.length === 0) {
     return (
       <p class="empty">

@@ -88,7 +88,7 @@ afterAll(async () => {
   await sending;
 });
 
-/** Receipts for busy titles and new ones, of busy services and new ones, until the lists are read. */
+/** Receipts for busy and new titles, of busy and new services, until the lists are read. */
 async function sendOn(): Promise<void> {
   const [busyTitles, busySigners] = [titles.filter(isBusy), signers.filter(isBusy)];
   for (let round = 0; !ended; round++) {
@@ -99,16 +99,20 @@ async function sendOn(): Promise<void> {
     since.content += 1;
     since.services += isNew ? 1 : 0;
     since.receipts += uses.length;
-    await sleep(200);
+    await sleep(50);
   }
 }
 
 /** Reads a list while receipts arrive, and compares how often it has each row. */
 async function compare(list: List, sort: string, read: () => Promise<string[]>): Promise<void> {
-  const sentBefore = since.receipts;
-  const found = await read();
   const where = `${list} by ${sort}`;
-  expect(since.receipts, where).toBeGreaterThan(sentBefore);
+  let found: string[];
+  let sentBefore: number;
+  // A short list may be read between two batches.
+  do {
+    sentBefore = since.receipts;
+    found = await read();
+  } while (since.receipts === sentBefore);
   const times = new Map<string, number>();
   for (const row of found) times.set(row, (times.get(row) ?? 0) + 1);
   const [least, most] = MOVES[sort] ?? [1, 1];
