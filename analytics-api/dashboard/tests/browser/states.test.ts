@@ -76,6 +76,8 @@ const altered =
     // As the browser sends it: without, the service refuses the session.
     const response = await route.fetch({
       headers: { ...route.request().headers(), 'sec-fetch-site': 'same-origin' },
+      // The service ends connections that were idle.
+      maxRetries: 3,
     });
     const text = await response.text();
     const isJson = response.headers()['content-type']?.startsWith('application/json');
