@@ -143,10 +143,9 @@ test("an answer that doesn't come is given up", async () => {
       init.signal.addEventListener("abort", () => reject(init.signal.reason));
     });
   };
-  const client = new Client(optionsFor(gateway, { fetch: fetch as never, requestTimeoutMs: 20 }));
+  const client = new Client(optionsFor(gateway, { fetch: fetch as never, requestTimeoutMs: 1_000 }));
   await client.submit(USE);
-  // A slow machine gives up answers that would have come, too.
-  assert.ok(client.state().retries >= 1);
+  assert.equal(client.state().retries, 1);
   await client.close();
 });
 
