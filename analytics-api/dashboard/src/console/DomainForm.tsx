@@ -6,6 +6,7 @@ import { useAction } from './Action';
 import { ActionForm } from './ActionForm';
 import type { IssuedToken, Method } from './answers';
 import { send } from './api';
+import { DomainField } from './DomainField';
 import { keepRecord } from './Proof';
 
 const WAYS: [Method, string][] = [
@@ -32,21 +33,7 @@ export function DomainForm() {
   });
   return (
     <ActionForm action={action} submit="Show what to publish">
-      <label class="pick wide-field">
-        <span>Domain</span>
-        <input
-          type="text"
-          inputMode="url"
-          required
-          maxLength={260}
-          placeholder="example.com"
-          autocomplete="off"
-          autocapitalize="off"
-          spellcheck={false}
-          value={domain}
-          onInput={(event) => setDomain(event.currentTarget.value)}
-        />
-      </label>
+      <DomainField name="Domain" maxLength={260} value={domain} onType={setDomain} />
       <fieldset>
         <legend>Show that it is yours by a</legend>
         {WAYS.map(([way, name]) => (

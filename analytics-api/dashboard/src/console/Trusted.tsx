@@ -8,6 +8,7 @@ import { ActionForm } from './ActionForm';
 import type { TrustedOperators } from './answers';
 import { get, send } from './api';
 import { Confirm } from './Confirm';
+import { DomainField } from './DomainField';
 import { ACTIONS, Things } from './Things';
 
 const PATH = '/api/v1/operators/trusted';
@@ -76,21 +77,7 @@ function Form() {
   });
   return (
     <ActionForm action={add} submit="Trust this company">
-      <label class="pick wide-field">
-        <span>Domain of a company</span>
-        <input
-          type="text"
-          inputMode="url"
-          required
-          maxLength={253}
-          placeholder="example.com"
-          autocomplete="off"
-          autocapitalize="off"
-          spellcheck={false}
-          value={domain}
-          onInput={(event) => setDomain(event.currentTarget.value)}
-        />
-      </label>
+      <DomainField name="Domain of a company" maxLength={253} value={domain} onType={setDomain} />
     </ActionForm>
   );
 }

@@ -1,6 +1,6 @@
 // Every view in every state: on a phone and on a wide screen, light and dark, nothing is wider than
-// the screen, and axe finds nothing serious. STATE_PICTURES=folder stores a picture of each, for
-// those who want to look at them. Without it, a few views at one width stand for all.
+// the screen, and axe finds nothing serious. STATE_PICTURES=folder stores a picture of each.
+// Without it, a test run checks four views at one width.
 
 import type { Page, Route } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
