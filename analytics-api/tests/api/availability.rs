@@ -40,7 +40,7 @@ async fn until(server: &Server, component: &str, status: &str) -> Value {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), seen)
+    tokio::time::timeout(Duration::from_secs(300), seen)
         .await
         .expect("the status comes")
 }
@@ -122,7 +122,7 @@ pub(crate) async fn published_progress(stack: &Stack) {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(60), shown)
+        tokio::time::timeout(Duration::from_secs(300), shown)
             .await
             .expect(reason);
     };
@@ -265,7 +265,7 @@ pub(crate) async fn silent_connections_are_closed(stack: &Stack) {
         stream.write_all(sent.as_bytes()).await.unwrap();
         let mut answer = Vec::new();
         // The end of the stream, or a reset: either way it is over.
-        let end = tokio::time::timeout(Duration::from_secs(60), stream.read_to_end(&mut answer)).await;
+        let end = tokio::time::timeout(Duration::from_secs(300), stream.read_to_end(&mut answer)).await;
         assert!(end.is_ok(), "{sent:?} keeps its connection");
         assert!(!answer.starts_with(b"HTTP/1.1 200"), "{sent:?}");
     }

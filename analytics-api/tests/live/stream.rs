@@ -18,7 +18,7 @@ use crate::world::{Publisher, Server, is_proven};
 pub(crate) type HttpClient = Client<HttpConnector, Empty<Bytes>>;
 
 /// Patience, not a limit.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 pub(crate) fn client(h2c: bool) -> HttpClient {
     Client::builder(TokioExecutor::new()).http2_only(h2c).build_http()

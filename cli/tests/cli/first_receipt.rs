@@ -11,7 +11,7 @@ use crate::running::{Up, get, new_api_key, on, until};
 use serde_json::{Value, json};
 
 /// Longer than any line takes: reaching it is a failure.
-const LINE_WAIT: Duration = Duration::from_secs(120);
+const LINE_WAIT: Duration = Duration::from_secs(300);
 
 /// `receipts tail` with its lines.
 struct Tailing {

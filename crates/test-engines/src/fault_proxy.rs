@@ -18,7 +18,7 @@ use tokio::task::{JoinHandle, JoinSet};
 const PIECE_BYTES: usize = 64 << 10;
 
 /// A fault that is armed happens within this time, or never.
-const WAIT_MAX: Duration = Duration::from_secs(60);
+const WAIT_MAX: Duration = Duration::from_secs(300);
 
 /// Fault of the next insert into a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

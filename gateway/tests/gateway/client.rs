@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use crate::sample::{SIGNATURE, signature_of};
 
 /// Longer than any answer takes; only a hanging gateway reaches it.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 pub struct Client {
     pub stream: TcpStream,

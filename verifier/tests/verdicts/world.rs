@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use verifier::{Deps, GROUP, Policies, VerifierConfig, VerifierError};
 
 /// No test waits longer for anything.
-pub(crate) const WAIT_MAX: Duration = Duration::from_secs(60);
+pub(crate) const WAIT_MAX: Duration = Duration::from_secs(300);
 
 /// A running verifier.
 pub(crate) struct Running {

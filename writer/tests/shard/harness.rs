@@ -23,7 +23,7 @@ use crate::verdicts::Source;
 const USER: &str = "writer";
 const PASSWORD: &str = "secret";
 /// No test waits longer for anything.
-pub(crate) const WAIT_MAX: Duration = Duration::from_secs(30);
+pub(crate) const WAIT_MAX: Duration = Duration::from_secs(300);
 
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
     let mut builder = tokio::runtime::Builder::new_multi_thread();

@@ -88,7 +88,7 @@ fn written() -> (tempfile::TempDir, Vec<LoggedRecord>) {
 
 /// Opens a log. A process that another test is starting may still have the lock of a closed one.
 async fn opened(dir: &Path) -> EmbeddedLog {
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + Duration::from_secs(300);
     loop {
         match EmbeddedLog::open(dir, small()) {
             Err(OpenError::InUse(_)) if Instant::now() < deadline => tokio::time::sleep(Duration::from_millis(5)).await,

@@ -46,7 +46,7 @@ async fn until(what: &str, holds: impl AsyncFn() -> bool) {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), waiting)
+    tokio::time::timeout(Duration::from_secs(300), waiting)
         .await
         .expect(what);
 }

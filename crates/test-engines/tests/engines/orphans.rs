@@ -92,7 +92,7 @@ fn nothing_is_left_of_a_killed_process() {
 /// Whether `holds` became true before patience ended.
 #[allow(clippy::disallowed_methods)] // Watching a real process.
 fn until(holds: impl Fn() -> bool) -> bool {
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_secs(300);
     while !holds() {
         if Instant::now() > deadline {
             return false;

@@ -9,7 +9,7 @@ use warehouse::{MetadataErasure, QueryScope, ReceiptsOf, Target, Warehouse, Ware
 use crate::harness::{Receipt, accepted, insert, position, run};
 use crate::retention::days_ago_ms;
 
-const WAIT_MAX: Duration = Duration::from_secs(60);
+const WAIT_MAX: Duration = Duration::from_secs(300);
 
 /// The disks of a table's parts, oldest month first.
 fn disks(server: &ClickHouse, table: &str) -> String {

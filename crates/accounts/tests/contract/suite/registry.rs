@@ -20,7 +20,7 @@ cases! {
 use KeyStatus::{Registered, RevokedFrom, Unregistered};
 
 /// Time in which a cache must have seen a change, far beyond `refresh_ms`.
-const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_secs(300);
 
 /// A cache that is refreshed until the guard is dropped.
 fn cache(accounts: &Accounts, config: RegistryConfig) -> (RegistryCache, DropGuard) {
