@@ -12,8 +12,6 @@ use tokio_util::task::AbortOnDropHandle;
 
 /// Bound of a query in these tests.
 const WAIT_MS_MAX: u64 = 20_000;
-/// Bound of an answer that waits for nothing.
-const AT_ONCE: Duration = Duration::from_millis(250);
 
 /// A port of this machine that leads to the server's socket until it is closed.
 struct Port {
@@ -98,6 +96,16 @@ async fn failed(accounts: &Accounts) -> Duration {
     begun.elapsed()
 }
 
+/// Queries that waited for a server would take a hundred times as long, on any machine.
+async fn assert_many_fail_while_one_may_wait(accounts: &Accounts) {
+    let begun = Instant::now();
+    for _ in 0..100 {
+        failed(accounts).await;
+    }
+    let taken = begun.elapsed();
+    assert!(taken < Duration::from_millis(WAIT_MS_MAX), "{taken:?}");
+}
+
 /// Waits until the store answers again; the time that took.
 async fn answered(accounts: &Accounts) -> Duration {
     let begun = Instant::now();
@@ -120,20 +128,18 @@ async fn queries_fail_at_once_while_the_server_is_away() {
     let first = failed(&accounts).await;
     println!("refused: noticed after {first:?}");
     assert!(first < Duration::from_millis(WAIT_MS_MAX / 4), "{first:?}");
-    for _ in 0..100 {
-        assert!(failed(&accounts).await < AT_ONCE);
-    }
+    assert_many_fail_while_one_may_wait(&accounts).await;
     port.reopen().await;
     let back = answered(&accounts).await;
     println!("refused: answered {back:?} after the server was back");
-    assert!(back < Duration::from_secs(5), "{back:?}");
+    assert!(back < Duration::from_millis(WAIT_MS_MAX), "{back:?}");
 
     // Nobody refuses: a probe's time has to be over first.
     port.fall_silent().await;
     let first = failed(&accounts).await;
     println!("silent: noticed after {first:?}");
     assert!(first < Duration::from_millis(WAIT_MS_MAX), "{first:?}");
-    assert!(failed(&accounts).await < AT_ONCE);
+    assert_many_fail_while_one_may_wait(&accounts).await;
     port.reopen().await;
     answered(&accounts).await;
 }
