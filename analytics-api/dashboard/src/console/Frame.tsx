@@ -3,7 +3,7 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 import { refresh } from '../ask';
-import { failing } from '../loads';
+import { failing, limited } from '../loads';
 import { consolePath } from '../location';
 import { type Person, person, signOut } from '../session';
 import { theme, toggleTheme } from '../theme';
@@ -65,7 +65,15 @@ export function Frame({ views, current, title, children }: FrameProps) {
         </div>
       </header>
       <div class="warning-slot" role="status">
-        {failing.value && (
+        {limited.value && (
+          <p class="warning">
+            <span>
+              <strong>Too many requests.</strong> The requests of your account are used up for now. What is grey or
+              missing follows by itself.
+            </span>
+          </p>
+        )}
+        {failing.value && !limited.value && (
           <p class="warning">
             <span>
               <strong>No answer.</strong> The service doesn’t answer. What you see is from its last answer; the page
