@@ -176,8 +176,9 @@ mod tests {
 
     const DAY_MS: i64 = 86_400_000;
 
-    /// Readings as (seconds of monotonic time, milliseconds by which the clock is ahead).
-    fn judge(readings: &[(u64, i64)]) -> Vec<Result<(), i64>> {
+    /// Judges readings as (seconds of monotonic time, milliseconds by which the clock is ahead). A
+    /// doubt is (milliseconds of the step, seconds until it ends).
+    fn judge(readings: &[(u64, i64)]) -> Vec<Result<(), (i64, u64)>> {
         let start = Instant::now();
         let mut believed = Believed {
             wall_ms: 0,
@@ -187,30 +188,50 @@ mod tests {
         let judged = readings.iter().map(|&(at_s, ahead_ms)| {
             let at = start + Duration::from_secs(at_s);
             let wall_ms = i64::try_from(at_s).unwrap_or(0) * 1_000 + ahead_ms;
-            believed.judge(wall_ms, at).map_err(|doubt| doubt.by_ms)
+            let judged = believed.judge(wall_ms, at);
+            judged.map_err(|doubt| (doubt.by_ms, doubt.ends_in.as_secs()))
         });
         judged.collect()
     }
 
     #[test]
     fn small_steps_are_believed() {
-        let readings = [(1, 0), (2, 4_000), (3_600, 8_000), (3_601, 4_000), (3_601, 5)];
+        let readings = [(1, 0), (2, 4_000), (3_600, 9_000), (3_601, 4_000), (3_601, 5)];
         assert_eq!(judge(&readings), [Ok(()); 5]);
     }
 
     #[test]
     fn a_day_is_doubted_until_it_ends_or_lasts() {
         let back = [(1, 0), (2, DAY_MS), (5, DAY_MS), (6, 0), (7, 0)];
-        assert_eq!(judge(&back), [Ok(()), Err(DAY_MS), Err(DAY_MS), Ok(()), Ok(())]);
+        assert_eq!(
+            judge(&back),
+            [Ok(()), Err((DAY_MS, 30)), Err((DAY_MS, 27)), Ok(()), Ok(())]
+        );
         let lasting = [(2, DAY_MS), (31, DAY_MS + 40), (32, DAY_MS), (33, DAY_MS), (34, 0)];
-        let judged = [Err(DAY_MS), Err(DAY_MS + 40), Ok(()), Ok(()), Err(-DAY_MS)];
+        let judged = [
+            Err((DAY_MS, 30)),
+            Err((DAY_MS + 40, 1)),
+            Ok(()),
+            Ok(()),
+            Err((-DAY_MS, 30)),
+        ];
         assert_eq!(judge(&lasting), judged);
     }
 
     #[test]
     fn each_step_has_its_own_time() {
         let readings = [(2, DAY_MS), (25, -DAY_MS), (33, -DAY_MS), (55, -DAY_MS)];
-        assert_eq!(judge(&readings), [Err(DAY_MS), Err(-DAY_MS), Err(-DAY_MS), Ok(())]);
+        let judged = [Err((DAY_MS, 30)), Err((-DAY_MS, 30)), Err((-DAY_MS, 22)), Ok(())];
+        assert_eq!(judge(&readings), judged);
+    }
+
+    #[test]
+    fn an_arrival_is_refused_while_the_clock_is_in_doubt() {
+        let clock = ArrivalClock::new();
+        assert!(clock.check().is_ok());
+        clock.state.lock().believed.wall_ms -= DAY_MS;
+        assert!(clock.check().is_err());
+        assert!(matches!(clock.readiness(), Err(ClockFault::Stepped(_))));
     }
 
     #[test]
