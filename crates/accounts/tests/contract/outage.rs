@@ -1,5 +1,6 @@
 //! A PostgreSQL that goes away and comes back, behind a proxy that refuses, or answers nothing.
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use accounts::{Accounts, AccountsConfig, AccountsError};
@@ -7,7 +8,7 @@ use sqlx::Connection;
 use sqlx::postgres::PgConnection;
 use test_engines::Postgres;
 use tokio::io::copy_bidirectional;
-use tokio::net::{TcpListener, TcpStream, UnixStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixStream};
 use tokio_util::task::AbortOnDropHandle;
 
 /// Bound of a query in these tests.
@@ -16,16 +17,28 @@ const WAIT_MS_MAX: u64 = 20_000;
 /// A port of this machine that leads to the server's socket until it is closed.
 struct Port {
     number: u16,
+    /// Bound and never listening: nobody else gets the number while it is closed.
+    _reserved: TcpSocket,
     socket: String,
     open: Option<AbortOnDropHandle<()>>,
+}
+
+/// A socket that shares its port with others of this process's user.
+fn socket(port: u16) -> TcpSocket {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_reuseport(true).unwrap();
+    socket.bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).unwrap();
+    socket
 }
 
 impl Port {
     async fn open(postgres: &Postgres) -> Self {
         let url = postgres.url("postgres");
         let (_, folder) = url.split_once("?host=").unwrap();
+        let reserved = socket(0);
         let mut port = Self {
-            number: 0,
+            number: reserved.local_addr().unwrap().port(),
+            _reserved: reserved,
             socket: format!("{}/.s.PGSQL.5432", folder.replace("%2F", "/")),
             open: None,
         };
@@ -33,15 +46,13 @@ impl Port {
         port
     }
 
-    async fn listen(&mut self) -> TcpListener {
-        let listener = TcpListener::bind(("127.0.0.1", self.number)).await.unwrap();
-        self.number = listener.local_addr().unwrap().port();
-        listener
+    fn listen(&self) -> TcpListener {
+        socket(self.number).listen(64).unwrap()
     }
 
     async fn reopen(&mut self) {
         self.close().await;
-        let (listener, socket) = (self.listen().await, self.socket.clone());
+        let (listener, socket) = (self.listen(), self.socket.clone());
         self.open = Some(AbortOnDropHandle::new(tokio::spawn(async move {
             let mut connections = tokio::task::JoinSet::new();
             while let Ok((mut client, _)) = listener.accept().await {
@@ -66,7 +77,7 @@ impl Port {
     /// Ends all connections, and accepts new ones that get no answer.
     async fn fall_silent(&mut self) {
         self.close().await;
-        let listener = self.listen().await;
+        let listener = self.listen();
         self.open = Some(AbortOnDropHandle::new(tokio::spawn(async move {
             let mut connections: Vec<TcpStream> = Vec::new();
             while let Ok((client, _)) = listener.accept().await {
