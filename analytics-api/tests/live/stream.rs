@@ -95,7 +95,7 @@ impl Stream {
                 return Some(event);
             }
             let frame = tokio::time::timeout(PATIENCE, self.body.frame());
-            let frame = frame.await.expect("an event within a minute")?.unwrap();
+            let frame = frame.await.expect("an event in time")?.unwrap();
             self.unread.extend_from_slice(frame.data_ref().unwrap());
             self.parse();
         }
